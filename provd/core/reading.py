@@ -1,0 +1,53 @@
+"""What the shell is asked to read, and what it found: the values that pass between the judge and the disk."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from provd.core.dependency import Kind, Member
+
+
+class Trouble(StrEnum):
+    """Why something has no digest; each is an `unknown` of the contract."""
+
+    UNREADABLE = "unreadable"
+    TIMEOUT = "timeout"
+    MOVING = "moving"
+
+
+class Reading(msgspec.Struct, frozen=True, array_like=True):
+    """One thing to read: `path` is an absolute path or pattern, `algorithm` one of xxh3, sha256, blake2b."""
+
+    kind: Kind
+    path: bytes
+    algorithm: str
+
+
+class Signature(msgspec.Struct, frozen=True, array_like=True):
+    """The part of a `stat` (links followed) that moves when a file's content may have: times in nanoseconds."""
+
+    dev: int
+    ino: int
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True):
+    """What a reading gave: a digest, or the trouble that prevented it (exactly one of the two is set).
+
+    `members` are those of a set, in byte order of name. `ignored` counts names that ignore rules left out.
+    `signature` is that of a file at the moment it was read (None where it is absent or a set). `paths` are
+    the members at fault where there is trouble, `detail` a reason for people.
+    """
+
+    digest: str | None = None
+    trouble: Trouble | None = None
+    detail: str = ""
+    members: tuple[Member, ...] | None = None
+    ignored: int = 0
+    signature: Signature | None = None
+    paths: tuple[bytes, ...] = ()
