@@ -1,0 +1,61 @@
+"""Daemons for tests, each with its own root, state and socket, always ended by the process that started it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support import Daemon, Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture
+def make_daemon() -> Iterator[Callable[..., Daemon]]:
+    """Makes daemons that are not started yet; all of them end with the test."""
+    made: list[Daemon] = []
+
+    def make(**options: object) -> Daemon:
+        daemon = Daemon(**options)  # type: ignore[arg-type]
+        made.append(daemon)
+        return daemon
+
+    yield make
+    for daemon in made:
+        daemon.close()
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    """A daemon of this test's own, started: it may be stopped, killed and filled."""
+    daemon = Daemon()
+    try:
+        yield daemon.start()
+        assert daemon.process is not None
+    finally:
+        daemon.close()
+
+
+@pytest.fixture
+def own(daemon: Daemon) -> Workspace:
+    """The watched root of a daemon of this test's own."""
+    return daemon.workspace()
+
+
+@pytest.fixture(scope="module")
+def module_daemon() -> Iterator[Daemon]:
+    """A daemon for all tests of a module that leave it running."""
+    daemon = Daemon()
+    try:
+        yield daemon.start()
+    finally:
+        daemon.close()
+
+
+@pytest.fixture
+def ws(module_daemon: Daemon) -> Iterator[Workspace]:
+    """A new directory behind the module's daemon, which must be alive afterwards."""
+    yield Workspace.fresh(module_daemon)
+    assert module_daemon.alive, module_daemon.said()
+    module_daemon.disconnect()

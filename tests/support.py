@@ -1,0 +1,564 @@
+"""A real daemon, its wire and SPEC's digests, for tests that look at provd from outside.
+
+Rule: nothing of the product is imported here. The wire is spoken by hand and the digests are made with hashlib
+over os.walk, so that a mistake in the product cannot hide in its own helpers. A test never sleeps to wait for
+something: the only loop with a pause is the one that waits for a daemon to answer `daemon.hello`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import fnmatch
+import hashlib
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+REPOSITORY: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HANG: Final = 60.0
+"""Seconds after which a wait is called a hang. No test's outcome depends on it while the product works."""
+MIB: Final = 1 << 20
+
+Json = Any
+
+
+# ---- names on the wire
+
+
+def wire(name: str | bytes) -> Json:
+    """A path or dependency as it travels: a string where it is UTF-8, else `{"b64": ...}`."""
+    raw = os.fsencode(name)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(raw).decode()}
+
+
+def unwire(name: Json) -> bytes:
+    """The bytes that a path or dependency on the wire stands for."""
+    if isinstance(name, dict):
+        return base64.b64decode(name["b64"], validate=True)
+    return os.fsencode(name)
+
+
+# ---- digests by SPEC section 3
+
+
+def _raw(path: bytes, algorithm: str, *, follow: bool) -> tuple[str, bytes]:
+    """The type letter of SPEC and the raw digest of one path; `absent`, `loop` where there is no member."""
+    try:
+        status = os.stat(path) if follow else os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ("l", b"") if follow and os.path.islink(path) else ("absent", b"")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "loop", b""
+        raise
+    if stat.S_ISREG(status.st_mode):
+        with open(path, "rb") as file:
+            return "f", _hash(algorithm, file.read())
+    if stat.S_ISDIR(status.st_mode):
+        return "d", b""
+    if stat.S_ISLNK(status.st_mode):
+        return "l", _hash(algorithm, os.readlink(path))
+    return "s", b""
+
+
+def _hash(algorithm: str, data: bytes) -> bytes:
+    if algorithm == "blake2b":
+        return hashlib.blake2b(data, digest_size=16).digest()
+    return hashlib.new(algorithm, data).digest()
+
+
+def _walk(base: bytes, *, ignored: frozenset[bytes]) -> Iterator[bytes]:
+    for directory, directories, files in os.walk(base):
+        directories[:] = [name for name in directories if name not in ignored]
+        for name in directories + files:
+            yield os.path.join(directory, name)
+
+
+def _glob(directory: bytes, parts: Sequence[bytes]) -> Iterator[bytes]:
+    """Paths below `directory` that match `parts`, one pattern a component, `**` for any depth."""
+    try:
+        names = os.listdir(directory or b".")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    first, rest = parts[0], parts[1:]
+    if first == b"**":
+        yield from _glob(directory, rest)
+        for name in names:
+            path = os.path.join(directory, name)
+            if not name.startswith(b".") and name != b".git" and os.path.isdir(path) and not os.path.islink(path):
+                yield from _glob(path, parts)
+        return
+    wanted = re.compile(fnmatch.translate(os.fsdecode(first)))
+    for name in names:
+        if name.startswith(b".") and not first.startswith(b"."):
+            continue
+        if wanted.match(os.fsdecode(name)):
+            path = os.path.join(directory, name)
+            if not rest:
+                yield path
+            elif os.path.isdir(path):
+                yield from _glob(path, rest)
+
+
+def _split_pattern(pattern: bytes) -> tuple[bytes, list[bytes]]:
+    parts = pattern.split(b"/")
+    plain = list(itertools.takewhile(lambda part: not re.search(rb"[*?\[]", part), parts[:-1]))
+    return b"/".join(plain) or b"/", parts[len(plain) :]
+
+
+def digest(dependency: str | bytes, root: str, algorithm: str = "sha256") -> str:
+    """The digest of a path dependency as it is now, by SPEC alone; relative paths are below `root`."""
+    kind, _, name = os.fsencode(dependency).partition(b":")
+    path = os.path.join(os.fsencode(root), name)
+    if kind == b"file":
+        letter, raw = _raw(path, algorithm, follow=True)
+        words = {"d": "type:dir", "s": "type:special", "loop": "type:loop", "l": "absent", "absent": "absent"}
+        return words.get(letter) or f"{algorithm}:{raw.hex()}"
+    rows: set[tuple[bytes, str, bytes]] = set()
+    match kind:
+        case b"dir" | b"tree" if not os.path.isdir(path):
+            return "absent"
+        case b"dir":
+            for name in os.listdir(path):
+                rows.add((name, _raw(os.path.join(path, name), algorithm, follow=False)[0], b""))
+        case b"tree":
+            ignored = frozenset({b".git"}) - set(path.split(b"/"))
+            for member in _walk(path, ignored=ignored):
+                letter, raw = _raw(member, algorithm, follow=False)
+                rows.add((os.path.relpath(member, path), letter, raw))
+        case b"glob" | b"names":
+            base, parts = _split_pattern(path)
+            for member in _glob(base, parts):
+                letter, raw = _raw(member, algorithm, follow=kind == b"glob")
+                rows.add((os.path.relpath(member, base), letter, raw if kind == b"glob" else b""))
+        case _:
+            raise ValueError(f"{dependency!r} names no path")
+    whole = b"".join(letter.encode() + b"\0" + name + b"\0" + raw + b"\0" for name, letter, raw in sorted(rows))
+    return f"{algorithm}:{_hash(algorithm, whole).hex()}"
+
+
+def read_dep(dependency: str | bytes, root: str, algorithm: str = "sha256") -> dict[str, Json]:
+    """A path dependency with the digest of what stands there now: the client *read* it."""
+    return {"dep": wire(dependency), "digest": digest(dependency, root, algorithm)}
+
+
+# ---- the wire
+
+
+class RpcError(Exception):
+    """An error that the daemon answered. `code` is the word of SPEC 9, or JSON-RPC's number as text."""
+
+    def __init__(self, error: Mapping[str, Json]) -> None:
+        super().__init__(json.dumps(error)[:600])
+        self.error = dict(error)
+        self.number: int = error["code"]
+        self.data: dict[str, Json] = error.get("data") or {}
+        self.code: str = self.data.get("code") or str(self.number)
+        self.message: str = error.get("message") or ""
+        self.hint: str = self.data.get("hint") or ""
+
+
+class Rpc:
+    """One blocking connection. Notifications that arrive while an answer is awaited are kept in `notes`."""
+
+    def __init__(self, path: str, timeout: float = HANG) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(timeout)
+        try:
+            self.sock.connect(path)
+        except OSError:
+            self.sock.close()
+            raise
+        self.notes: list[Json] = []
+        self._answers: dict[Json, Json] = {}
+        self._buffer = bytearray()
+        self._searched = 0
+        self._ids = itertools.count(1)
+
+    def send_raw(self, data: bytes) -> None:
+        """Bytes as they are."""
+        self.sock.sendall(data)
+
+    def send(self, method: str, **params: Json) -> int:
+        """Sends without waiting: `answer(id)` takes the answer."""
+        number = next(self._ids)
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        self.sock.sendall(json.dumps(request).encode() + b"\n")
+        return number
+
+    def line(self) -> Json:
+        """The next line, whatever it is. Raises ConnectionError at the end of the stream."""
+        while (end := self._buffer.find(b"\n", self._searched)) < 0:
+            self._searched = len(self._buffer)
+            part = self.sock.recv(MIB)
+            if not part:
+                raise ConnectionError("the daemon closed the connection")
+            self._buffer += part
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._searched = 0
+        return json.loads(line)
+
+    def answer(self, number: int | None) -> Json:
+        """The whole answer to one request, as an object with `result` or `error`."""
+        while number not in self._answers:
+            reply = self.line()
+            assert reply["jsonrpc"] == "2.0"
+            if "method" in reply:
+                assert "id" not in reply
+                self.notes.append(reply)
+            else:
+                self._answers[reply["id"]] = reply
+        return self._answers.pop(number)
+
+    def result(self, number: int) -> Json:
+        """The result of one request; raises RpcError where it was refused."""
+        answer = self.answer(number)
+        assert ("error" in answer) != ("result" in answer)
+        if "error" in answer:
+            raise RpcError(answer["error"])
+        return answer["result"]
+
+    def __call__(self, method: str, **params: Json) -> Json:
+        """Asks and waits for the result."""
+        return self.result(self.send(method, **params))
+
+    def note(self) -> Json:
+        """The next notification: one that was kept, or the next on the wire."""
+        while not self.notes:
+            reply = self.line()
+            if "method" in reply:
+                return reply
+            self._answers[reply["id"]] = reply
+        return self.notes.pop(0)
+
+    def at_end(self) -> bool:
+        """Reads on until the daemon closes; true when nothing more came."""
+        if self._buffer:
+            return False
+        try:
+            return self.sock.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self.sock.close()
+
+
+# ---- the daemon
+
+
+def clean_environment(home: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child: no setting of the caller's leaks in, and the checkout's package is found."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PROVD_", "XDG_", "LISTEN_", "NOTIFY_"))}
+    kept.pop("RUNTIME_DIRECTORY", None)
+    kept.pop("STATE_DIRECTORY", None)
+    kept.update(HOME=home, PYTHONPATH=REPOSITORY, PYTHONUNBUFFERED="1")
+    kept.update(extra or {})
+    return kept
+
+
+class StartError(Exception):
+    """The daemon ended instead of answering; `code` is its exit status, `stderr` what it said."""
+
+    def __init__(self, code: int, stderr: str) -> None:
+        super().__init__(f"the daemon exited with {code}: {stderr[-2000:]}")
+        self.code = code
+        self.stderr = stderr
+
+
+class Daemon:
+    """One daemon with its own root, state and socket, all below `home`, which goes when it is closed."""
+
+    def __init__(
+        self,
+        *,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        home: str | None = None,
+        state: str | None = None,
+        socket_path: str | None = None,
+        roots: Sequence[str] | None = None,
+    ) -> None:
+        self._owns_home = home is None
+        self.home = os.path.realpath(home or tempfile.mkdtemp(prefix="provd-", dir="/tmp"))
+        self.root = os.path.join(self.home, "root")
+        self.outside = os.path.join(self.home, "outside")
+        self.state = state or os.path.join(self.home, "state")
+        self.socket = socket_path or os.path.join(self.home, "s.sock")
+        self.args = list(args)
+        self.env = dict(env or {})
+        self.roots = [self.root] if roots is None else list(roots)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.killed = 0
+        self._log: IO[bytes] | None = None
+        self._connections: list[Rpc] = []
+        self._rpc: Rpc | None = None
+        os.makedirs(self.root, exist_ok=True)
+        os.makedirs(self.outside, exist_ok=True)
+
+    # -- life
+
+    def command(self) -> list[str]:
+        """The command line of this daemon."""
+        roots = itertools.chain.from_iterable(("--root", root) for root in self.roots)
+        places = ["--state", self.state, "--socket", self.socket]
+        return [sys.executable, "-m", "provd", "run", *roots, *places, *self.args]
+
+    def launch(self, **env: str) -> subprocess.Popen[bytes]:
+        """Starts the process without waiting for it."""
+        assert self.process is None or self.process.poll() is not None
+        if self._log is None:
+            self._log = open(os.path.join(self.home, "daemon.log"), "w+b")  # noqa: SIM115 - lives as long as the daemon
+        self._log.seek(0, os.SEEK_END)
+        self._said_from = self._log.tell()
+        self.process = subprocess.Popen(
+            self.command(),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            cwd="/",
+            env=clean_environment(self.home, {**self.env, **env}),
+        )
+        return self.process
+
+    def start(self, **env: str) -> Daemon:
+        """Starts and waits until `daemon.hello` is answered. Raises StartError where the process ends first."""
+        process = self.launch(**env)
+        deadline = time.monotonic() + HANG
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise StartError(process.returncode, self.said())
+            with contextlib.suppress(OSError, RpcError):
+                with contextlib.closing(Rpc(self.socket)) as rpc:
+                    hello = rpc("daemon.hello", protocol=1)
+                if hello["pid"] == process.pid:
+                    return self
+            time.sleep(0.005)  # the one wait of this house: a process that is not there cannot tell when it will be
+        raise AssertionError(f"the daemon did not answer in {HANG} s: {self.said()}")
+
+    def refused(self, **env: str) -> StartError:
+        """Starts a daemon that must not come up, and gives how it ended."""
+        process = self.launch(**env)
+        try:
+            code = process.wait(HANG)
+        except subprocess.TimeoutExpired:
+            self.kill9()
+            raise AssertionError(f"the daemon came up or hung: {self.said()}") from None
+        return StartError(code, self.said())
+
+    def said(self) -> str:
+        """What the process wrote since it was launched."""
+        if self._log is None:
+            return ""
+        self._log.flush()
+        with open(self._log.name, "rb") as log:
+            log.seek(self._said_from)
+            return log.read().decode(errors="replace")
+
+    def stop(self, signal_number: int = signal.SIGTERM) -> int:
+        """Ends the daemon by a signal and gives its exit status."""
+        self.disconnect()
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal_number)
+        try:
+            return self.process.wait(HANG)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"the daemon did not stop within {HANG} s: {self.said()}") from None
+
+    def kill9(self) -> None:
+        """SIGKILL, and the process reaped."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.killed += 1
+        self.disconnect()
+
+    def restart(self) -> Daemon:
+        """An orderly stop and a new start."""
+        self.stop()
+        return self.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process is not None and self.process.poll() is None
+
+    # -- connections
+
+    def connect(self) -> Rpc:
+        """A new connection, closed with the daemon."""
+        rpc = Rpc(self.socket)
+        self._connections.append(rpc)
+        return rpc
+
+    @property
+    def rpc(self) -> Rpc:
+        """The daemon's common connection of this test."""
+        if self._rpc is None:
+            self._rpc = self.connect()
+        return self._rpc
+
+    def disconnect(self) -> None:
+        """Closes every connection that was made here."""
+        for rpc in self._connections:
+            rpc.close()
+        self._connections = []
+        self._rpc = None
+
+    def close(self) -> None:
+        """Ends the process and removes the home."""
+        self.disconnect()
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        if self._owns_home:
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def workspace(self) -> Workspace:
+        """The watched root itself."""
+        return Workspace(self, self.root, "")
+
+
+_counter = itertools.count(1)
+
+
+class Workspace:
+    """A directory with a daemon behind it: `ws("entry.check", key="k")` asks with this directory as root.
+
+    Workspaces of one daemon do not see each other's keys (each is its own root) nor, by `object`, each other's
+    objects.
+    """
+
+    def __init__(self, daemon: Daemon, root: str, tag: str) -> None:
+        self.daemon = daemon
+        self.root = root
+        self.tag = tag
+
+    @classmethod
+    def fresh(cls, daemon: Daemon) -> Workspace:
+        """A new directory outside the daemon's watched root."""
+        number = next(_counter)
+        root = os.path.join(daemon.home, f"w{number}")
+        os.mkdir(root)
+        return cls(daemon, root, f"w{number}-")
+
+    @property
+    def rpc(self) -> Rpc:
+        """The daemon's common connection of this test."""
+        return self.daemon.rpc
+
+    def __call__(self, method: str, **params: Json) -> Json:
+        """Asks with this directory as root."""
+        return self.rpc(method, **self.fill(method, params))
+
+    def fill(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
+        """The parameters, with this directory as root where the method takes one and none was given."""
+        rooted = method.startswith(("entry.", "deps.")) or method in {"action.begin", "action.record"}
+        return {"root": wire(self.root), **params} if rooted and "root" not in params else params
+
+    # -- files
+
+    def path(self, name: str | bytes) -> bytes:
+        """An absolute path below this directory."""
+        return os.path.join(os.fsencode(self.root), os.fsencode(name))
+
+    def write(self, name: str | bytes, content: str | bytes = "one\n") -> bytes:
+        """Writes a file in place, making its directories."""
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def digest(self, dependency: str | bytes, algorithm: str = "sha256") -> str:
+        """SPEC's digest of what stands there now."""
+        return digest(dependency, self.root, algorithm)
+
+    def dep(self, dependency: str | bytes, algorithm: str = "sha256") -> dict[str, Json]:
+        """A path dependency that the client read."""
+        return read_dep(dependency, self.root, algorithm)
+
+    def object(self, name: str) -> str:
+        """An object that no other workspace names."""
+        return f"object:{self.tag}{name}"
+
+    # -- the questions that nearly every test asks
+
+    def clock(self) -> str:
+        """A clock of now."""
+        token = self.rpc("log.clock")["clock"]
+        assert isinstance(token, str)
+        return token
+
+    def put(self, key: str, *dependencies: str | bytes, value: Json = "value", **params: Json) -> Json:
+        """Puts with the digests of what stands there now."""
+        return self("entry.put", key=key, value=value, deps=[self.dep(d) for d in dependencies], **params)
+
+    def check(self, key: str, **params: Json) -> Json:
+        """The verdict on one key."""
+        return self("entry.check", key=key, **params)
+
+    def verdict(self, key: str, **params: Json) -> str:
+        """The verdict's one word."""
+        verdict = self.check(key, **params)["verdict"]
+        assert isinstance(verdict, str)
+        return verdict
+
+    def found(self, key: str, **params: Json) -> tuple[str, str]:
+        """`(verdict, why)` of one key."""
+        answer = self.check(key, **params)
+        return answer["verdict"], answer["why"]
+
+
+def tree_state(path: str) -> dict[str, tuple[int, int, int, str]]:
+    """Everything below a path that a refused start must leave alone: mode, owner, size and content of each."""
+    state: dict[str, tuple[int, int, int, str]] = {}
+    for directory, directories, files in os.walk(path):
+        for name in [".", *directories, *files]:
+            member = os.path.join(directory, name)
+            status = os.lstat(member)
+            content = ""
+            if stat.S_ISREG(status.st_mode):
+                with open(member, "rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+            state[member] = (status.st_mode, status.st_uid, status.st_size if content else 0, content)
+    return state
+
+
+def records_since(rpc: Rpc, clock: str, limit: int = 1000) -> list[Json]:
+    """All records after a clock, page by page."""
+    found: list[Json] = []
+    while True:
+        page = rpc("log.since", clock=clock, limit=limit)
+        assert len(page["records"]) <= limit
+        found += page["records"]
+        if not page.get("more"):
+            return found
+        assert page["records"], "more, yet nothing returned"
+        clock = page["clock"]
