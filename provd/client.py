@@ -1,0 +1,300 @@
+"""A blocking client for one connection to the daemon.
+
+Rule: the standard library only, and fast to import, since hooks and shells start it for one question. A client
+belongs to one thread. What the daemon says is handed on as it came; only paths and errors are translated.
+"""
+
+from __future__ import annotations
+
+import binascii
+import errno
+import itertools
+import json
+import os
+import socket
+import struct
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from provd import places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Json = dict[str, Any]
+WirePath = str | dict[str, str]
+
+MAX_LINE: Final = 16 * 1024 * 1024
+_PIECE: Final = 65536  # below malloc's threshold for mapping memory anew at each read
+_TRIES: Final = 60  # a question is often answered before a sleeping process would have been woken
+_NAME_IT: Final = "name the daemon's socket with --socket or PROVD_SOCKET"
+
+
+class ProvdUnreachable(Exception):  # noqa: N818  (the name is part of the interface)
+    """No daemon answers: no socket, refused, forbidden, vanished, or silent for too long.
+
+    `message` says where the client looked and why it failed, `hint` what to do next.
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(f"{message}; {hint}")
+        self.message = message
+        self.hint = hint
+
+
+class RpcError(Exception):
+    """The daemon refused: `code` is stable (`dep.malformed`), `data` is the whole `data` of the wire's error."""
+
+    def __init__(self, code: str, message: str, hint: str = "", data: Json | None = None) -> None:
+        super().__init__(f"{code}: {message}" + (f"; {hint}" if hint else ""))
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.data = data or {}
+
+
+def wire_path(path: str | bytes) -> WirePath:
+    """A name as it travels: a string where it is UTF-8, else `{"b64": ...}`."""
+    raw = os.fsencode(path)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"b64": binascii.b2a_base64(raw, newline=False).decode()}
+
+
+def local_path(path: WirePath) -> bytes:
+    """The bytes of a name that travelled."""
+    return path.encode("utf-8") if isinstance(path, str) else binascii.a2b_base64(path["b64"])
+
+
+class Client:
+    """One connection. `path` is the socket (default: where the daemon's is), `timeout` the seconds for an answer.
+
+    with Client() as client:
+        clock = client.clock()  # before the sources are read
+        client.put("summary", value="text", deps=["notes.md"], fetched_at=clock, root="/home/me/repo")
+        client.check("summary", root="/home/me/repo")["verdict"]
+    """
+
+    def __init__(self, path: str | None = None, timeout: float | None = 30.0) -> None:
+        self.path = path or places.socket_path()
+        self.timeout = timeout
+        self._ids = itertools.count(1)
+        self._buffer = bytearray()
+        self._scanned = 0  # bytes of the buffer known to hold no newline
+        self._notes: deque[Json] = deque()
+        self._socket = _connect(self.path, timeout)
+
+    def __enter__(self) -> Self:
+        """The client itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection. Held actions end as failed."""
+        self._socket.close()
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """The result of one request; raises RpcError or ProvdUnreachable."""
+        number = next(self._ids)
+        deadline = self._deadline()
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        eager = True
+        while True:
+            reply = self._message(deadline, eager)
+            eager = False
+            if "method" in reply:
+                self._notes.append(reply)
+            elif reply.get("id") == number or (reply.get("id") is None and "error" in reply):
+                break  # an error without an id is about a line that the daemon could not take apart: ours
+        if "error" in reply:
+            raise _refusal(reply["error"])
+        return reply["result"]
+
+    def subscribe(self, **params: Any) -> Iterator[Json]:
+        """Follow the log (`log.subscribe`): yields `{"method", "params"}` as it comes, for as long as it is read."""
+        self.call("log.subscribe", **params)
+        return self._notifications()
+
+    def wait_closed(self) -> None:
+        """Read until the daemon closes the connection; raises ProvdUnreachable after the client's timeout."""
+        deadline = self._deadline()
+        try:
+            while self._receive(deadline):
+                self._buffer.clear()
+        except (ConnectionError, EOFError):
+            return
+
+    # The methods that programs use most; every other one is `call(name, ...)`.
+
+    def clock(self) -> str:
+        """A token for this moment. Take it before reading the sources of a value."""
+        token: str = self.call("log.clock")["clock"]
+        return token
+
+    def check(self, key: str | None = None, *, keys: Iterable[str] | None = None, **params: Any) -> Json:
+        """The verdict for `key`, or `{"verdicts": {key: verdict}}` for `keys`."""
+        about = {"key": key} if keys is None else {"keys": list(keys)}
+        answer: Json = self.call("entry.check", **about, **params)
+        return answer
+
+    def put(self, key: str, **params: Any) -> Json:
+        """Store an entry: `value=` (left out: an entry without one), `deps=`, `fetched_at=`, and so on."""
+        answer: Json = self.call("entry.put", key=key, **params)
+        return answer
+
+    def get(self, key: str, **params: Any) -> Json:
+        """The verdict, with `value` and `meta` where the entry is usable (or as `even_if` allows)."""
+        answer: Json = self.call("entry.get", key=key, **params)
+        return answer
+
+    def begin(self, writes: Iterable[Any], **params: Any) -> Json:
+        """Declare an action before it is done: `{"id", "clock", "affects"}`."""
+        answer: Json = self.call("action.begin", writes=list(writes), **params)
+        return answer
+
+    def end(self, action: Any, outcome: str = "done") -> Json:
+        """Say how an action ended: `done`, `failed` or `aborted`."""
+        answer: Json = self.call("action.end", id=action, outcome=outcome)
+        return answer
+
+    def _notifications(self) -> Iterator[Json]:
+        while True:
+            while self._notes:
+                yield self._notes.popleft()
+            message = self._message(None, eager=False)
+            if "method" in message:
+                self._notes.append(message)
+
+    def _deadline(self) -> float | None:
+        return None if self.timeout is None else time.monotonic() + self.timeout
+
+    def _send(self, request: Json) -> None:
+        try:
+            line = json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        except UnicodeEncodeError:
+            raise ValueError("a string of the request is not UTF-8: names travel by wire_path") from None
+        if len(line) > MAX_LINE:
+            raise RpcError("limit", f"the request is {len(line)} bytes long", "at most 16 MiB: send less at once")
+        self._socket.settimeout(self.timeout)
+        try:
+            self._socket.sendall(line)
+        except TimeoutError:
+            raise self._silent() from None
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it may have said why before it closed: read on
+        except OSError as error:
+            raise self._vanished(error) from None
+
+    def _message(self, deadline: float | None, eager: bool) -> Json:
+        """The next line, as JSON."""
+        while (end := self._buffer.find(b"\n", self._scanned)) < 0:
+            self._scanned = len(self._buffer)
+            try:
+                if not (eager and self._try_receive()):
+                    self._receive(deadline)
+            except (OSError, EOFError) as error:
+                raise self._vanished(error) from None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._scanned = 0
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            raise ProvdUnreachable(f"what answers at {self.path} is not provd", _NAME_IT)
+        return message
+
+    def _try_receive(self) -> bool:
+        """Take what has come without sleeping for it; yields the processor between tries, so that it can come."""
+        if not hasattr(os, "sched_yield"):
+            return False
+        self._socket.settimeout(0)
+        for _ in range(_TRIES):
+            os.sched_yield()
+            try:
+                self._take(self._socket.recv(_PIECE))
+            except BlockingIOError:
+                continue
+            return True
+        return False
+
+    def _receive(self, deadline: float | None) -> int:
+        """Wait for the next piece; its length. Raises EOFError at the end of the stream."""
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise self._silent()
+        self._socket.settimeout(left)
+        try:
+            piece = self._socket.recv(_PIECE)
+        except TimeoutError:
+            raise self._silent() from None
+        return self._take(piece)
+
+    def _take(self, piece: bytes) -> int:
+        if not piece:
+            raise EOFError
+        self._buffer += piece
+        return len(piece)
+
+    def _silent(self) -> ProvdUnreachable:
+        return ProvdUnreachable(
+            f"the daemon at {self.path} did not answer within {self.timeout:g} s", "try again, or see what it logs"
+        )
+
+    def _vanished(self, error: Exception) -> ProvdUnreachable:
+        why = "" if isinstance(error, EOFError) else f" ({error})"
+        return ProvdUnreachable(
+            f"the daemon at {self.path} closed the connection before it answered{why}", "start it again: provd run"
+        )
+
+
+def _refusal(error: Json) -> RpcError:
+    """The exception for an error object of the wire."""
+    data = error.get("data")
+    detail: Json = data if isinstance(data, dict) else {}
+    message = detail.get("message") or error.get("message") or "refused"
+    return RpcError(str(detail.get("code") or error.get("code")), str(message), str(detail.get("hint") or ""), detail)
+
+
+def _connect(path: str, timeout: float | None) -> socket.socket:
+    try:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _unreachable(path, error) from None
+    try:
+        # Connected while blocking: without it a full queue of connections is an error instead of a wait.
+        if timeout is not None:
+            connection.setsockopt(
+                socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(timeout), int(timeout % 1 * 1e6))
+            )
+        connection.connect(path)
+    except OSError as error:
+        connection.close()
+        raise _unreachable(path, error) from None
+    return connection
+
+
+def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
+    """Why there is no connection, and what to do about it."""
+    run_it = f"start the daemon: provd run (or {_NAME_IT})"
+    allow_it = f"in an agent's sandbox, allow Unix sockets in {os.path.dirname(path)} or run the command outside it"
+    reason = error.strerror or str(error)
+    known = {
+        errno.ENOENT: (f"no daemon: there is no socket at {path}", run_it),
+        errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it),
+        errno.EAGAIN: (f"the daemon at {path} takes no new connections", "it is overloaded or stopped: try again"),
+        errno.EPERM: (f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}"),
+        errno.EACCES: (f"not allowed to connect to {path} ({reason})", f"run as the daemon's user; {allow_it}"),
+        # Python's own error, without a number: the path does not fit the kernel's address.
+        None: (f"the socket's path is too long for the system: {path}", _NAME_IT),
+    }
+    message, hint = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it))
+    if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
+        message, hint = f"no daemon: {path} is a file, not a socket", _NAME_IT
+    return ProvdUnreachable(message, hint)
