@@ -31,7 +31,7 @@ _TRIES: Final = 60  # a question is often answered before a sleeping process wou
 _NAME_IT: Final = "name the daemon's socket with --socket or PROVD_SOCKET"
 
 
-class ProvdUnreachable(Exception):  # noqa: N818  (the name is part of the interface)
+class ProvdUnreachable(Exception):
     """No daemon answers: no socket, refused, forbidden, vanished, or silent for too long.
 
     `message` says where the client looked and why it failed, `hint` what to do next.

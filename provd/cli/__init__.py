@@ -1,0 +1,95 @@
+"""The command `provd`: what people and scripts type.
+
+Rule: one exit code for each outcome, whatever happened, so that a script can trust it: 0 fresh or done, 1 dirty,
+2 usage, 3 daemon not reachable, 4 unknown, 5 refused or provd's own fault, 130 interrupted. Every error says
+what, why and what to do next, on stderr.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from provd.cli import output
+from provd.cli.app import app
+from provd.cli.command import Failure
+from provd.client import ProvdUnreachable, RpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+REFUSED: Final = 5
+INTERRUPTED: Final = 128 + signal.SIGINT
+READER_GONE: Final = 128 + signal.SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    output.prepare()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has gone: end as quietly as a program that SIGPIPE ends.
+        _discard(sys.stdout.fileno())
+        return READER_GONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    """The command's own code, or the code of what went wrong, which is told."""
+    try:
+        if not arguments:
+            output.note(app.get_help(click.Context(app, info_name="provd")))
+            return USAGE
+        with app.make_context("provd", arguments) as context:
+            return int(app.invoke(context) or 0)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        return _usage(error)
+    except ProvdUnreachable as error:
+        output.complain(error.message, error.hint)
+        return UNREACHABLE
+    except RpcError as error:
+        output.complain(f"{error.message} [{error.code}]", error.hint)
+        return REFUSED
+    except Failure as error:
+        output.complain(error.message, error.hint)
+        return REFUSED
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        output.complain(str(error), "free space, or write elsewhere" if error.errno == errno.ENOSPC else "")
+        return REFUSED
+    except Exception as error:  # noqa: BLE001  (whatever it is, it must not look like a verdict)
+        traceback.print_exc()
+        output.complain(f"provd's own fault: {type(error).__name__}: {error}", "please report it with the lines above")
+        return REFUSED
+
+
+def _usage(error: click.ClickException) -> int:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "provd"
+    output.complain(error.format_message(), getattr(error, "hint", "") or f"{command} --help")
+    return USAGE
+
+
+def _discard(descriptor: int) -> None:
+    """Point a descriptor at nothing, so that the interpreter's last flush has nobody to offend."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)

@@ -1,0 +1,157 @@
+"""What an agent changes, declared: action begin, end, record, ls.
+
+Rule: `begin` prints the action's id and nothing else on stdout, so that a shell can keep it for `end`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from provd.cli import names, output
+from provd.cli.command import (
+    HELP_NAMES,
+    WORK_PATIENCE,
+    Command,
+    Group,
+    connected,
+    given,
+    json_option,
+    number_or_text,
+    root_option,
+    scope_option,
+)
+
+if TYPE_CHECKING:
+    from provd.cli.command import Function, Place
+
+_AFFECTED_SHOWN = 10
+
+
+@click.group(
+    cls=Group,
+    context_settings=HELP_NAMES,
+    examples=(
+        "a=$(provd action begin --write object:svc:api/replicas)",
+        "kubectl scale deploy/api --replicas 3; provd action end $a",
+    ),
+)
+def action() -> None:
+    """Declare what an agent changes, so that what rests on it is known to be dirty."""
+
+
+def _declared(function: Function) -> Function:
+    """Adds the options that describe an action; the command gets them as `described`."""
+    for option in (
+        scope_option,
+        root_option,
+        click.option("--op", metavar="ID", help="The same ID again gets the first answer: a safe retry."),
+        click.option("--if-usable", metavar="KEY", multiple=True, help="Refuse unless this entry may be used."),
+        click.option("--note", metavar="TEXT", help="Why."),
+        click.option("--turn", metavar="N", help="In which turn."),
+        click.option("--session", metavar="S", help="Who does it."),
+        click.option(
+            "--write", "writes", metavar="D", multiple=True, required=True, help="What it changes: object:ID or a path."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _description(
+    writes: tuple[str, ...],
+    session: str | None,
+    turn: str | None,
+    note: str | None,
+    if_usable: tuple[str, ...],
+    op: str | None,
+) -> dict[str, Any]:
+    return given(
+        writes=[names.dependency(write) for write in writes],
+        session=session,
+        turn=number_or_text(turn),
+        note=None if note is None else names.text(note, "--note"),
+        if_usable=[names.key(key) for key in if_usable] or None,
+        op=op,
+    )
+
+
+@action.command(cls=Command, examples=("a=$(provd action begin --write object:svc:api --if-usable plan)",))
+@_declared
+@json_option
+@connected
+def begin(root: str | None, scope: str | None, as_json: bool, at: Place, **described: Any) -> int:
+    """Say it before it is done. Prints the action's id, for `action end`."""
+    _declare("action.begin", names.Scope(root, scope), _description(**described), as_json, at)
+    return 0
+
+
+@action.command(cls=Command, examples=("provd action record --write object:svc:api --session s1 --turn 4",))
+@_declared
+@click.option("--outcome", type=click.Choice(["done", "failed"]), help="How it ended (default done).")
+@json_option
+@connected
+def record(root: str | None, scope: str | None, outcome: str | None, as_json: bool, at: Place, **described: Any) -> int:
+    """Begin and end at once, for what was already done."""
+    params = _description(**described) | given(outcome=outcome)
+    _declare("action.record", names.Scope(root, scope), params, as_json, at)
+    return 0
+
+
+def _declare(method: str, where: names.Scope, params: dict[str, Any], as_json: bool, at: Place) -> None:
+    with at.connect(WORK_PATIENCE) as client:
+        answer = client.call(method, **params, **where.params(client))
+    if as_json:
+        output.line_json(answer)
+        return
+    output.line(str(answer["id"]))
+    affects = answer.get("affects") or {}
+    if count := affects.get("count"):
+        shown = [str(key) for key in (affects.get("keys") or [])[:_AFFECTED_SHOWN]]
+        rest = f" and {count - len(shown)} more" if count > len(shown) else ""
+        output.note(output.printable(f"affects {count} entries: {', '.join(shown)}{rest}"))
+
+
+@action.command(cls=Command, examples=("provd action end 17", "provd action end 17 --outcome aborted"))
+@click.argument("number", metavar="ID", type=click.IntRange(min=0))
+@click.option(
+    "--outcome",
+    type=click.Choice(["done", "failed", "aborted"]),
+    default="done",
+    help="failed counts as written; aborted says that nothing was attempted (default done).",
+)
+@json_option
+@connected
+def end(number: int, outcome: str, as_json: bool, at: Place) -> int:
+    """Say how an action ended."""
+    with at.connect() as client:
+        answer = client.end(number, outcome)
+    if as_json:
+        output.line_json(answer)
+    else:
+        output.note(f"action {number}: {outcome}")
+    return 0
+
+
+@action.command(cls=Command, examples=("provd action ls",))
+@json_option
+@connected
+def ls(as_json: bool, at: Place) -> int:
+    """The open actions."""
+    with at.connect() as client:
+        answer = client.call("action.list")
+    if as_json:
+        output.line_json(answer)
+    else:
+        for item in answer["actions"]:
+            output.line(_line(item))
+    return 0
+
+
+def _line(item: dict[str, Any]) -> str:
+    writes = " ".join(output.name(write) for write in item.get("writes") or [])
+    facts = (
+        f"{word} {item[word]}" for word in item if word not in {"id", "writes"} and item[word] not in (None, False)
+    )
+    return f"{item.get('id', '?'):>8}  {writes}  " + output.printable(f"({', '.join(facts)})")

@@ -1,0 +1,228 @@
+"""Questions: check, get, why, revalidate.
+
+Rule: the exit code is the verdict's. What is printed never says more than the daemon did.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from provd.cli import names, output, verdicts
+from provd.cli.command import (
+    PATIENCE,
+    WORK_PATIENCE,
+    Command,
+    Usage,
+    connected,
+    given,
+    json_option,
+    root_option,
+    scope_option,
+)
+
+if TYPE_CHECKING:
+    from provd.cli.command import Function, Place
+
+_TIMEOUT_MS = click.IntRange(min=0, max=3_600_000)
+
+
+def _how(function: Function) -> Function:
+    """Adds the options that say how a verdict is found."""
+    verify = click.Choice(["auto", "content", "log"])
+    for option in (
+        click.option("--no-revalidate", is_flag=True, help="Read no content: what was touched is dirty."),
+        click.option(
+            "--timeout-ms", type=_TIMEOUT_MS, metavar="N", help="What takes longer is unknown (default 2000)."
+        ),
+        click.option("--verify", type=verify, help="The proof that is asked for (default auto)."),
+    ):
+        function = option(function)
+    return function
+
+
+def _manner(verify: str | None, timeout_ms: int | None, no_revalidate: bool) -> dict[str, Any]:
+    return given(verify=verify, timeout_ms=timeout_ms, revalidate=False if no_revalidate else None)
+
+
+def _patience(timeout_ms: int | None) -> float:
+    """Longer than the daemon allows itself, so that its answer is heard."""
+    return PATIENCE + (timeout_ms or 0) / 1000
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "provd check api",
+        "if provd check -q api; then echo use it; else echo read again; fi",
+        "provd check --dep src/api.py --dep 'glob:src/**/*.py' --fetched-at $c",
+    ),
+)
+@click.argument("keys", metavar="[KEY]...", nargs=-1)
+@click.option("--dep", "deps", metavar="D", multiple=True, help="Ask about dependencies instead of entries.")
+@click.option("--fetched-at", metavar="CLOCK", help="With --dep: the clock taken before they were read.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no verdict; the exit code says it.")
+@_how
+@root_option
+@scope_option
+@json_option
+@connected
+def check(
+    keys: tuple[str, ...],
+    deps: tuple[str, ...],
+    fetched_at: str | None,
+    quiet: bool,
+    verify: str | None,
+    timeout_ms: int | None,
+    no_revalidate: bool,
+    root: str | None,
+    scope: str | None,
+    as_json: bool,
+    at: Place,
+) -> int:
+    """Whether entries, or dependencies, are still what they were. Exit: 0 fresh, 1 dirty, 4 unknown."""
+    where = names.Scope(root, scope)
+    about = _about(keys, deps, fetched_at)
+    method = "deps.check" if deps else "entry.check"
+    with at.connect(_patience(timeout_ms)) as client:
+        manner = _manner(verify, timeout_ms, no_revalidate)
+        answer = client.call(method, **about, **manner, **where.params(client))
+    found = answer["verdicts"] if "verdicts" in answer else {_label(answer, keys): answer}
+    if as_json and not quiet:
+        output.line_json(answer)
+    elif not quiet:
+        for label, verdict in found.items():
+            output.line(verdicts.headline(verdict, output.printable(label)))
+            for text in verdicts.brief(verdict):
+                output.line(text)
+    return verdicts.exit_code(found.values())
+
+
+def _about(keys: tuple[str, ...], deps: tuple[str, ...], fetched_at: str | None) -> dict[str, Any]:
+    """What `check` is about, as parameters; raises Usage."""
+    if not keys and not deps:
+        raise Usage("nothing to check", "provd check KEY, or provd check --dep D --fetched-at CLOCK")
+    if keys and deps:
+        raise Usage("KEY and --dep exclude each other", "ask about entries or about dependencies")
+    if deps and fetched_at is None:
+        raise Usage("--dep needs --fetched-at", "take a clock with provd clock before the sources are read")
+    if keys and fetched_at is not None:
+        raise Usage("--fetched-at goes with --dep", "an entry keeps its own clock: leave it out")
+    if deps:
+        return {"deps": [names.dependency(dep) for dep in deps], "fetched_at": fetched_at}
+    if len(keys) == 1:
+        return {"key": names.key(keys[0])}
+    return {"keys": list(dict.fromkeys(names.key(key) for key in keys))}
+
+
+def _label(answer: dict[str, Any], keys: tuple[str, ...]) -> str:
+    return str(answer.get("key") or (keys[0] if keys else ""))
+
+
+@click.command(
+    cls=Command,
+    examples=("provd get api > api.md", "provd get api --even-if dirty"),
+)
+@click.argument("key", metavar="KEY")
+@click.option(
+    "--even-if",
+    multiple=True,
+    type=click.Choice(["dirty", "unknown"]),
+    help="Print the value then too; the exit code still says it.",
+)
+@_how
+@root_option
+@scope_option
+@json_option
+@connected
+def get(
+    key: str,
+    even_if: tuple[str, ...],
+    verify: str | None,
+    timeout_ms: int | None,
+    no_revalidate: bool,
+    root: str | None,
+    scope: str | None,
+    as_json: bool,
+    at: Place,
+) -> int:
+    """The value of an entry, where it may be used. Text comes as it was put, all else as JSON."""
+    where = names.Scope(root, scope)
+    wanted = names.key(key)
+    manner = _manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
+    with at.connect(_patience(timeout_ms)) as client:
+        answer = client.get(wanted, **manner, **where.params(client))
+    if as_json:
+        output.line_json(answer)
+        return verdicts.exit_code([answer])
+    if "value" in answer:
+        _print_value(answer["value"])
+    elif answer.get("usable"):
+        output.note(f"{output.printable(wanted)} has no value")
+    if answer.get("verdict") != "fresh" or not answer.get("usable"):
+        for text in (verdicts.headline(answer, output.printable(wanted)), *verdicts.brief(answer)):
+            output.note(text)
+    return verdicts.exit_code([answer])
+
+
+def _print_value(value: Any) -> None:
+    if not isinstance(value, str):
+        output.line_json(value)
+        return
+    sys.stdout.write(value)
+    if sys.stdout.isatty() and not value.endswith("\n"):
+        sys.stdout.write("\n")  # for the prompt that follows; a file or a pipe gets what was put
+
+
+@click.command(cls=Command, examples=("provd why api",))
+@click.argument("key", metavar="KEY")
+@_how
+@root_option
+@scope_option
+@json_option
+@connected
+def why(
+    key: str,
+    verify: str | None,
+    timeout_ms: int | None,
+    no_revalidate: bool,
+    root: str | None,
+    scope: str | None,
+    as_json: bool,
+    at: Place,
+) -> int:
+    """The verdict with all its evidence: what changed, who did it, what to do. Exits as check does."""
+    where = names.Scope(root, scope)
+    wanted = names.key(key)
+    with at.connect(_patience(timeout_ms)) as client:
+        answer = client.check(wanted, **_manner(verify, timeout_ms, no_revalidate), **where.params(client))
+    if as_json:
+        output.line_json(answer)
+    else:
+        for text in verdicts.account(answer, output.printable(wanted)):
+            output.line(text)
+    return verdicts.exit_code([answer])
+
+
+@click.command(cls=Command, examples=("provd revalidate api",))
+@click.argument("key", metavar="KEY")
+@root_option
+@scope_option
+@json_option
+@connected
+def revalidate(key: str, root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
+    """Read an entry's dependencies again. If all are equal its clock is renewed, else nothing changes."""
+    where = names.Scope(root, scope)
+    wanted = names.key(key)
+    with at.connect(WORK_PATIENCE) as client:
+        answer = client.call("entry.revalidate", key=wanted, **where.params(client))
+    verdict = answer["verdict"]
+    verdict = {"verdict": verdict} if isinstance(verdict, str) else verdict
+    if as_json:
+        output.line_json(answer)
+    else:
+        for text in (verdicts.headline(verdict, output.printable(wanted)), *verdicts.brief(verdict)):
+            output.line(text)
+    return verdicts.exit_code([verdict])

@@ -1,0 +1,131 @@
+"""What all commands share: help that opens with examples, the nearest name for a wrong one, common options.
+
+Rule: no option means different things in two commands.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from provd import places
+from provd.client import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Function = Callable[..., int]
+
+HELP_NAMES: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+PATIENCE: Final = 30.0
+"""Seconds to wait for the answer to a question."""
+WORK_PATIENCE: Final = 600.0
+"""Seconds to wait where the daemon may have to read much before it answers."""
+
+
+class Failure(Exception):
+    """The command could not do what it was asked (exit code 5)."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Usage(click.UsageError):
+    """The command line is wrong; `hint` is the next thing to type."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+class Command(click.Command):
+    """A command whose help opens with examples."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What it does, then the examples."""
+        super().format_help_text(ctx, formatter)
+        _write_examples(self.examples, formatter)
+
+
+class Group(click.Group):
+    """A group that knows the nearest command for a wrong one."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        kwargs.setdefault("no_args_is_help", False)  # a missing command is a usage error on every release of click
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What it does, then the examples."""
+        super().format_help_text(ctx, formatter)
+        _write_examples(self.examples, formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that `args` names; raises Usage with the nearest name."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5)
+            hint = f"did you mean {ctx.command_path} {near[0]}? " if near else ""
+            raise Usage(f"there is no command {args[0]!r}", f"{hint}{ctx.command_path} --help lists all")
+        return super().resolve_command(ctx, args)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the daemon is, as the command line says it."""
+
+    socket: str | None
+    state: str | None
+
+    def connect(self, timeout: float | None = PATIENCE) -> Client:
+        """A connection; raises ProvdUnreachable."""
+        return Client(places.socket_path(self.socket, self.state), timeout)
+
+
+def connected(function: Function) -> Function:
+    """Adds `--socket` and `--state`; the command gets them as `at`, a Place."""
+
+    @click.option("--socket", metavar="PATH", help="The daemon's socket.")
+    @click.option("--state", metavar="DIR", help="The daemon's state directory, if it was given one.")
+    @functools.wraps(function)
+    def wrapper(*args: Any, socket: str | None, state: str | None, **kwargs: Any) -> int:
+        return function(*args, at=Place(socket, state), **kwargs)
+
+    return wrapper
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="The daemon's answer as it is, one line of JSON.")
+root_option = click.option(
+    "--root", metavar="DIR", help="The root whose keys are meant (default: the one around here)."
+)
+scope_option = click.option("--scope", metavar="NAME", help="A scope that belongs to no directory, instead of a root.")
+
+
+def number_or_text(text: str | None) -> int | str | None:
+    """A turn: counted or named."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text
+
+
+def given(**params: Any) -> dict[str, Any]:
+    """The parameters that have a value; None stands for an option that was not given."""
+    return {name: value for name, value in params.items() if value is not None}

@@ -1,0 +1,91 @@
+"""The daemon from outside: run, stop, audit.
+
+Rule: only `run` imports the daemon; every other command is a client.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+import click
+
+from provd import places
+from provd.cli import names, output
+from provd.cli.command import Command, Failure, connected, given, json_option
+from provd.client import ProvdUnreachable
+
+if TYPE_CHECKING:
+    from provd.cli.command import Place
+
+_FOUND = 1
+
+
+@click.command(
+    cls=Command,
+    examples=("provd run --root ~/repo", "provd run --state ~/.provd-test --log-format json"),
+)
+@click.option("--root", "roots", metavar="DIR", multiple=True, help="Watch DIR, besides those kept from before.")
+@click.option(
+    "--backend", type=click.Choice(["auto", "inotify", "watchdog", "poll"]), help="How to watch (default auto)."
+)
+@click.option("--log-format", type=click.Choice(["console", "json"]), help="How to log (default console).")
+@connected
+def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, at: Place) -> int:
+    """Run the daemon in the foreground. It is ready when its socket answers."""
+    errors = importlib.import_module("provd.core.errors")
+    try:
+        settings = importlib.import_module("provd.settings").load(
+            state=places.state_dir(at.state),
+            socket=places.socket_path(at.socket, at.state),
+            roots=tuple(names.absolute(root) for root in roots),
+            backend=backend,
+            log_format=log_format,
+        )
+        code = importlib.import_module("provd.daemon").main(settings)
+    except errors.ProvdError as error:
+        raise Failure(error.message, error.hint) from None
+    return int(code or 0)
+
+
+@click.command(cls=Command, examples=("provd stop",))
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0.1), default=30.0, help="How long to wait (default 30)."
+)
+@connected
+def stop(timeout: float, at: Place) -> int:
+    """Stop the daemon and wait until it has let go of this connection."""
+    with at.connect(timeout) as client:
+        client.call("daemon.shutdown")
+        try:
+            client.wait_closed()
+        except ProvdUnreachable:
+            message = f"the daemon at {client.path} was told to stop and is still there after {timeout:g} s"
+            raise Failure(message, "see what it logs, or end its process: provd status has the pid") from None
+    output.note("stopped")
+    return 0
+
+
+@click.command(cls=Command, examples=("provd audit", "provd audit --sample 1000 --json"))
+@click.option("--root", metavar="DIR", help="Only this root (default: all).")
+@click.option("--sample", metavar="N", type=click.IntRange(min=1), help="Only N files, chosen at random.")
+@json_option
+@connected
+def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int:
+    """Read files again and compare with what the daemon believes. Exit: 0 all equal, 1 something differs."""
+    asked = given(root=None if root is None else names.path(root), sample=sample)
+    with at.connect(timeout=None) as client:
+        answer = client.call("daemon.audit", **asked)
+    mismatches = answer.get("mismatches") or []
+    if as_json:
+        output.line_json(answer)
+    else:
+        for item in mismatches:
+            output.line(f"{output.verdict_word('dirty')}  {output.name(item['path'])}  {_difference(item)}")
+        output.note(f"{answer.get('files', 0)} files read, {len(mismatches)} differ")
+    return _FOUND if mismatches else 0
+
+
+def _difference(item: dict[str, object]) -> str:
+    why = output.printable(str(item.get("why", "")))
+    return f"{why}  was {output.digest(item.get('was'))}, is {output.digest(item.get('is'))}"

@@ -1,0 +1,259 @@
+"""Entries: put, ls, forget.
+
+Rule: a put says on stderr whatever makes the entry less than it seems; stdout has only what was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from provd.cli import names, output
+from provd.cli.command import (
+    WORK_PATIENCE,
+    Command,
+    Usage,
+    connected,
+    given,
+    json_option,
+    number_or_text,
+    root_option,
+    scope_option,
+)
+
+if TYPE_CHECKING:
+    from provd.cli.command import Place
+
+_PAGE: Final = 1000
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "c=$(provd clock)     # before the sources are read",
+        "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
+        "provd put greeting --value hello --no-deps",
+        "generate | provd put report --value-file - --dep tree:data --as-of-now",
+    ),
+)
+@click.argument("key", metavar="KEY")
+@click.option(
+    "--dep",
+    "deps",
+    metavar="D",
+    multiple=True,
+    help="What it rests on: PATH, or dir: names: glob: tree: object: entry:.",
+)
+@click.option("--no-deps", is_flag=True, help="It rests on nothing.")
+@click.option("--value", metavar="TEXT", help="The value, as it is.")
+@click.option("--value-file", metavar="FILE", help="The value is this file's content; - is stdin.")
+@click.option("--json-value", is_flag=True, help="The value is JSON, not text.")
+@click.option("--no-value", is_flag=True, help="An entry without a value (as when none is given).")
+@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before the sources were read.")
+@click.option("--as-of-now", is_flag=True, help="The value is true of what is there now.")
+@click.option("--based-on", metavar="N", type=click.IntRange(min=0), help="Only if this version is the current one.")
+@click.option("--op", metavar="ID", help="The same ID again gets the first answer: a safe retry.")
+@click.option("--session", metavar="S", help="Who puts it.")
+@click.option("--turn", metavar="N", help="In which turn.")
+@click.option("--meta", metavar="JSON", help="Kept with the value.")
+@root_option
+@scope_option
+@json_option
+@connected
+def put(
+    key: str,
+    deps: tuple[str, ...],
+    no_deps: bool,
+    fetched_at: str | None,
+    as_of_now: bool,
+    based_on: int | None,
+    op: str | None,
+    session: str | None,
+    turn: str | None,
+    meta: str | None,
+    root: str | None,
+    scope: str | None,
+    as_json: bool,
+    at: Place,
+    **value: Any,
+) -> int:
+    """Keep a value with what it rests on. Prints the key and its new version."""
+    where = names.Scope(root, scope)
+    params: dict[str, Any] = {"key": names.key(key), "deps": _dependencies(deps, no_deps, fetched_at, as_of_now)}
+    params |= _value(**value)
+    params |= given(fetched_at=fetched_at, as_of="put" if as_of_now else None, based_on=based_on, op=op)
+    params |= given(session=session, turn=number_or_text(turn))
+    if meta is not None:
+        params["meta"] = _parsed(names.text(meta, "--meta"), "--meta")
+    with at.connect(WORK_PATIENCE) as client:
+        answer = client.put(**params, **where.params(client))
+    if as_json:
+        output.line_json(answer)
+    else:
+        output.line(f"{output.printable(params['key'])}  version {answer['version']}")
+    _warn(answer, params["deps"] is None)
+    return 0
+
+
+def _dependencies(
+    deps: tuple[str, ...], no_deps: bool, fetched_at: str | None, as_of_now: bool
+) -> list[str | dict[str, Any]] | None:
+    """`deps` of the request: None where nothing was said about them; raises Usage."""
+    if deps and no_deps:
+        raise Usage("--dep and --no-deps exclude each other", "say what it rests on, or that it rests on nothing")
+    if fetched_at is not None and as_of_now:
+        raise Usage("--fetched-at and --as-of-now exclude each other", "say when the sources were read")
+    if deps and fetched_at is None and not as_of_now:
+        raise Usage(
+            "--dep needs --fetched-at or --as-of-now",
+            "c=$(provd clock) before the sources are read, then --fetched-at $c",
+        )
+    if no_deps:
+        return []
+    return [names.dependency(dep) for dep in deps] or None
+
+
+def _value(value: str | None, value_file: str | None, json_value: bool, no_value: bool) -> dict[str, Any]:
+    """`value` of the request, or nothing where there is none; raises Usage."""
+    if sum((value is not None, value_file is not None, no_value)) > 1:
+        raise Usage("--value, --value-file and --no-value exclude each other", "give one of them")
+    if value is not None:
+        content = names.text(value, "--value")
+    elif value_file is not None:
+        content = _read(value_file)
+    elif json_value:
+        raise Usage("--json-value needs a value", "give it with --value or --value-file")
+    else:
+        return {}
+    return {"value": _parsed(content, "the value") if json_value else content}
+
+
+def _read(file: str) -> str:
+    try:
+        if file == "-":
+            raw = sys.stdin.buffer.read()
+        else:
+            with open(file, "rb") as source:
+                raw = source.read()
+    except OSError as error:
+        raise Usage(f"cannot read the value: {error}", "name a file that can be read, or - for stdin") from None
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Usage(f"the value is not UTF-8: {error}", "values are text or JSON: encode it, in base64 say") from None
+
+
+def _parsed(content: str, what: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    try:
+        return json.loads(content, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise Usage(f"{what} is not JSON: {error}", 'JSON text looks like "so", with its quotes') from None
+
+
+def _warn(answer: dict[str, Any], without_provenance: bool) -> None:
+    """Whatever makes the entry less than it seems."""
+    if without_provenance:
+        output.warn("no dependencies were given: it will be unknown (no-provenance); say --dep D or --no-deps")
+    if answer.get("late"):
+        stands = answer.get("stands")
+        output.warn(
+            "late: a fresher version stands" + (f" ({stands})" if stands is not None else "") + "; this one is archived"
+        )
+    for dep in answer.get("absent") or []:
+        output.warn(f"absent: {_named(dep)} does not exist")
+    for dep in answer.get("unproven") or []:
+        output.warn(f"unproven: {_named(dep)} was not shown unchanged since the clock; read it again and put")
+    verdict = answer.get("verdict")
+    word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
+    if word not in (None, "fresh") and not without_provenance:
+        output.warn(f"it is {word} already: provd why {answer.get('key', 'KEY')}")
+
+
+def _named(dep: Any) -> str:
+    """A dependency in an answer: a name, or an object that holds it."""
+    return output.name(dep["dep"] if isinstance(dep, dict) and "dep" in dep else dep)
+
+
+@click.command(cls=Command, examples=("provd ls --dirty", "provd ls --touching src/api.py"))
+@click.option("--prefix", metavar="P", help="Keys that start so.")
+@click.option("--dirty", is_flag=True, help="Only what is dirty (each is judged).")
+@click.option("--unknown", is_flag=True, help="Only what is unknown (each is judged).")
+@click.option("--touching", metavar="PATH", help="Only what rests on PATH.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N entries.")
+@root_option
+@scope_option
+@json_option
+@connected
+def ls(
+    prefix: str | None,
+    dirty: bool,
+    unknown: bool,
+    touching: str | None,
+    limit: int | None,
+    root: str | None,
+    scope: str | None,
+    as_json: bool,
+    at: Place,
+) -> int:
+    """The entries of a root or scope. With --json: the daemon's pages, one a line."""
+    where = names.Scope(root, scope)
+    if dirty and unknown:
+        raise Usage("--dirty and --unknown exclude each other", "ask twice")
+    asked = given(
+        prefix=None if prefix is None else names.text(prefix, "--prefix"),
+        verdict="dirty" if dirty else "unknown" if unknown else None,
+        touching=None if touching is None else names.path(touching),
+    )
+    left = limit
+    with at.connect(WORK_PATIENCE) as client:
+        asked |= where.params(client)
+        while True:
+            page = client.call("entry.list", **asked, limit=_PAGE if left is None else min(left, _PAGE))
+            _print_page(page, as_json)
+            left = None if left is None else left - len(page["entries"])
+            if page.get("after") is None or (left is not None and left <= 0):
+                return 0
+            asked["after"] = page["after"]
+
+
+def _print_page(page: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        output.line_json(page)
+        return
+    for entry in page["entries"]:
+        verdict = f"{output.verdict_word(str(entry['verdict']))}  " if "verdict" in entry else ""
+        why = f"  ({output.printable(str(entry['why']))})" if entry.get("why") else ""
+        count = entry.get("dependencies")
+        facts = (
+            f"{entry.get('standing', ''):<10}  version {entry.get('version')}  {'no' if count is None else count} deps"
+        )
+        output.line(f"{verdict}{facts:<38}  {output.printable(str(entry['key']))}{why}")
+
+
+@click.command(cls=Command, examples=("provd forget api",))
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@root_option
+@scope_option
+@json_option
+@connected
+def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
+    """Drop entries with their values and history. What rests on them becomes dirty."""
+    where = names.Scope(root, scope)
+    wanted = [names.key(key) for key in keys]
+    with at.connect() as client:
+        place = where.params(client)
+        for key in wanted:
+            answer = client.call("entry.forget", key=key, **place)
+            if as_json:
+                output.line_json(answer)
+            elif answer.get("gone"):
+                output.note(f"forgot {output.printable(key)}")
+            else:
+                output.note(f"there was no {output.printable(key)}")
+    return 0

@@ -1,0 +1,183 @@
+"""The log: clock, since, log.
+
+Rule: whoever reads a stretch of the log is told whether it is whole.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from provd.cli import names, output
+from provd.cli.command import WORK_PATIENCE, Command, connected, given, json_option
+
+if TYPE_CHECKING:
+    from provd.cli.command import Place
+    from provd.client import Client
+
+_PAGE: Final = 1000
+_BIG_PAGE: Final = 10_000
+
+
+@click.command(
+    cls=Command, examples=("c=$(provd clock)     # then read the sources, then: provd put ... --fetched-at $c",)
+)
+@json_option
+@connected
+def clock(as_json: bool, at: Place) -> int:
+    """A token for this moment. Take it before the sources of a value are read."""
+    with at.connect() as client:
+        answer = client.call("log.clock")
+    if as_json:
+        output.line_json(answer)
+    else:
+        output.line(answer["clock"])
+    return 0
+
+
+@click.command(cls=Command, examples=("provd since $c --path src", "provd since $c --json"))
+@click.argument("clock_token", metavar="CLOCK")
+@click.option("--path", "paths", metavar="P", multiple=True, help="Only what concerns P.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N records (default: all).")
+@json_option
+@connected
+def since(clock_token: str, paths: tuple[str, ...], limit: int | None, as_json: bool, at: Place) -> int:
+    """The records after a clock, one a line. With --json: the daemon's pages, one a line."""
+    asked = given(clock=clock_token, paths=[names.path(path) for path in paths] or None)
+    left, whole = limit, True
+    with at.connect(WORK_PATIENCE) as client:
+        while True:
+            page = client.call("log.since", **asked, limit=_PAGE if left is None else min(left, _PAGE))
+            whole = whole and bool(page.get("complete"))
+            if as_json:
+                output.line_json(page)
+            else:
+                _print(page["records"], as_json=False)
+            left = None if left is None else left - len(page["records"])
+            if not page.get("more") or not page["records"] or (left is not None and left <= 0):
+                break
+            asked["clock"] = page["clock"]
+    if not as_json:
+        _tell_end(page, whole)
+    return 0
+
+
+def _tell_end(page: dict[str, Any], whole: bool) -> None:
+    output.note(
+        f"next: provd since {output.printable(page['clock'])}" + (" (there is more)" if page.get("more") else "")
+    )
+    for place in page.get("uncovered") or []:
+        output.warn(f"not wholly watched: {_shown(place)}")
+    if not whole:
+        output.warn("incomplete: something that nobody saw may lie between; provd check answers by reading")
+
+
+@click.command(cls=Command, examples=("provd log -n 20", "provd log -f --json"))
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until interrupted.")
+@click.option("--since", "start", metavar="CLOCK", help="Start after this clock.")
+@click.option(
+    "-n",
+    "--last",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=50,
+    help="How many (default 50) where no clock is given.",
+)
+@json_option
+@connected
+def log(follow: bool, start: str | None, last: int, as_json: bool, at: Place) -> int:
+    """The latest records, one a line."""
+    with at.connect(WORK_PATIENCE) as client:
+        if start is None:
+            records, start = _latest(client, last)
+            _print(records, as_json)
+        elif not follow:
+            _print_since(client, start, as_json)
+        if follow:
+            _follow(client, start, as_json)
+    return 0
+
+
+def _latest(client: Client, last: int) -> tuple[deque[dict[str, Any]], str]:
+    """The last records and the clock after them. The log is read from its start, since clocks cannot be made up."""
+    records: deque[dict[str, Any]] = deque(maxlen=last)
+    clock = client.call("daemon.status").get("oldest") or client.clock()
+    while True:
+        page = client.call("log.since", clock=clock, limit=_BIG_PAGE)
+        records.extend(page["records"])
+        clock = page["clock"]
+        if not page.get("more") or not page["records"]:
+            return records, clock
+
+
+def _print_since(client: Client, clock: str, as_json: bool) -> None:
+    while True:
+        page = client.call("log.since", clock=clock, limit=_PAGE)
+        _print(page["records"], as_json)
+        clock = page["clock"]
+        if not page.get("more") or not page["records"]:
+            return
+
+
+def _follow(client: Client, clock: str, as_json: bool) -> None:
+    for notification in client.subscribe(clock=clock):
+        if notification.get("method") == "log.record":
+            _print([notification["params"]], as_json)
+            sys.stdout.flush()
+
+
+def _print(records: Any, as_json: bool) -> None:
+    for record in records:
+        if as_json:
+            output.line_json(record)
+        else:
+            output.line(_record(record))
+
+
+def _record(record: dict[str, Any]) -> str:
+    """One record as a line: number, time, type, and what that type tells."""
+    kind = str(record.get("type", "?"))
+    head = f"{record.get('seq', '?'):>8}  {output.moment(record.get('at'))}  {kind:<8}  "
+    who = [f"{word} {output.printable(str(record[word]))}" for word in ("session", "turn", "note") if record.get(word)]
+    actor = record.get("actor") or {}
+    who += [f"{word} {output.printable(str(actor[word]))}" for word in ("session", "turn", "pid") if actor.get(word)]
+    return head + _what(kind, record) + (f"  ({', '.join(who)})" if who else "")
+
+
+def _what(kind: str, record: dict[str, Any]) -> str:
+    shown = {word: _shown(record[word]) for word in record}
+    if kind == "mutation":
+        return " ".join(
+            [shown.get("kind", "?"), shown.get("path", "?"), *(["from", shown["from"]] if "from" in shown else [])]
+        )
+    if kind == "gap":
+        return f"{shown.get('scope', '?')}: {shown.get('reason', '?')}"
+    if kind == "action":
+        outcome = f" {shown['outcome']}" if record.get("outcome") else ""
+        return f"{shown.get('event', '?')} {shown.get('id', '')}{outcome} {shown.get('writes', '')}".rstrip()
+    if kind == "entry":
+        place = shown.get("root") or shown.get("scope", "")
+        return f"{shown.get('event', '?')} {shown.get('key', '?')} version {shown.get('version', '?')} in {place}"
+    if kind == "coverage":
+        return f"{shown.get('path', '?')} {shown.get('coverage', '?')}" + (
+            f": {shown['why']}" if record.get("why") else ""
+        )
+    rest = (word for word in shown if word not in {"seq", "at", "type"})
+    return (
+        " ".join(f"{word}={shown[word]}" for word in rest)
+        if kind != "root"
+        else f"{shown.get('event', '?')} {shown.get('path', '?')}"
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(_shown(item) for item in value)
+    if isinstance(value, dict) and "path" in value:
+        return _shown(value["path"])
+    if isinstance(value, str) or (isinstance(value, dict) and "b64" in value):
+        return output.name(value)
+    return output.printable(str(value))

@@ -1,0 +1,105 @@
+"""What the command line names, as the daemon should read it: paths, dependencies, keys, the root around us.
+
+Rule: a relative path means what it means in the current directory. It is made absolute and never normalised,
+since `a/link/../b` is for the system to follow. Bytes that are not UTF-8 travel as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from provd.cli.command import Usage
+from provd.client import WirePath, local_path, wire_path
+
+if TYPE_CHECKING:
+    from provd.client import Client
+
+_WORD: Final = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):")
+_PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
+_PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
+_SPECIAL: Final = re.compile(rb"[*?\[]")
+
+
+def absolute(argument: str) -> bytes:
+    """The path that an argument names, absolute and otherwise as it was typed."""
+    return _joined(os.fsencode(argument), b"")
+
+
+def path(argument: str) -> WirePath:
+    """The same, as it travels."""
+    return wire_path(absolute(argument))
+
+
+def dependency(argument: str) -> str | dict[str, WirePath]:
+    """A dependency or a write, its path made absolute; what the daemon has to judge is left to it."""
+    raw = os.fsencode(argument)
+    word = _WORD.match(raw)
+    kind, rest = (word[1], raw[word.end() :]) if word else (b"file", raw)
+    if kind in _PATH_KINDS and rest:
+        raw = kind + b":" + _joined(rest, kind)
+    text = wire_path(raw)
+    return text if isinstance(text, str) else {"dep": text}
+
+
+def key(argument: str) -> str:
+    """A key; raises Usage where it is not UTF-8."""
+    return text(argument, "a key")
+
+
+def text(argument: str, what: str) -> str:
+    """An argument that must be text; raises Usage where it is not UTF-8."""
+    try:
+        return os.fsencode(argument).decode("utf-8")
+    except UnicodeDecodeError:
+        raise Usage(f"{what} is not UTF-8: {argument!r}", "only paths may be other bytes: write it in UTF-8") from None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where keys live, as the command line says it: `--root`, `--scope`, or neither."""
+
+    root: str | None
+    name: str | None
+
+    def __post_init__(self) -> None:
+        """Raises Usage where both are given."""
+        if self.root is not None and self.name is not None:
+            raise Usage("--root and --scope exclude each other", "a key lives below a root or in a named scope")
+
+    def params(self, client: Client) -> dict[str, Any]:
+        """`root` or `scope` of a request; empty where the daemon's own default is right."""
+        if self.name is not None:
+            return {"scope": text(self.name, "a scope")}
+        root = absolute(self.root) if self.root is not None else root_around(client)
+        return {} if root is None else {"root": wire_path(root)}
+
+
+def root_around(client: Client) -> bytes | None:
+    """The innermost watched root that holds the current directory; else the directory itself.
+
+    None where the daemon should choose: there is one root only, or the current directory is gone.
+    """
+    roots = [local_path(root["path"]) for root in client.call("root.list")["roots"]]
+    try:
+        here = os.path.realpath(os.getcwdb())
+    except FileNotFoundError:
+        return None
+    around = [root for root in roots if here == root or here.startswith(root.rstrip(b"/") + b"/")]
+    if around:
+        return max(around, key=len)
+    return None if len(roots) == 1 else here
+
+
+def _joined(given: bytes, kind: bytes) -> bytes:
+    if given.startswith(b"/"):
+        return given
+    try:
+        here = os.getcwdb()
+    except FileNotFoundError:
+        raise Usage("the current directory no longer exists", "cd to one that does, or give absolute paths") from None
+    if kind in _PATTERN_KINDS:  # what is special in a pattern is not special in the directory we happen to be in
+        here = _SPECIAL.sub(lambda found: b"[" + found[0] + b"]", here)
+    return here.rstrip(b"/") + b"/" + given

@@ -1,0 +1,98 @@
+"""What is printed, and how: data on stdout, messages on stderr.
+
+Rule: meaning never hangs on colour; it stands beside a symbol and a word. Names from outside are made harmless
+before a terminal sees them; JSON and values are handed on as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any, Final, TextIO
+
+from provd.client import WirePath, local_path
+
+_COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+_LOOKS: Final = {"fresh": ("✓", "+", "green"), "dirty": ("✗", "!", "red"), "unknown": ("?", "?", "yellow")}
+_DIGEST_SHOWN: Final = 12
+
+
+def prepare() -> None:
+    """Make it impossible that a strange name fails a print; a lone surrogate becomes its JSON escape."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def line(text: str = "") -> None:
+    """One line of data."""
+    sys.stdout.write(text + "\n")
+
+
+def line_json(value: Any) -> None:
+    """A wire result as one line of JSON."""
+    line(json.dumps(value, ensure_ascii=not _unicode(sys.stdout)))
+
+
+def note(text: str) -> None:
+    """One message."""
+    sys.stderr.write(text + "\n")
+
+
+def warn(text: str) -> None:
+    """A message about something that the caller may not want."""
+    note(paint("provd: ", "yellow", sys.stderr) + printable(text))
+
+
+def complain(message: str, hint: str = "") -> None:
+    """An error: what and why, then what to do next."""
+    note(paint("provd: ", "red", sys.stderr) + printable(message))
+    if hint:
+        note("  next: " + printable(hint))
+
+
+def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """`text` in a colour, where `stream` (stdout) is a terminal that wants one."""
+    stream = stream or sys.stdout
+    wanted = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
+
+
+def verdict_word(verdict: str) -> str:
+    """Symbol and word of a verdict, padded to a column."""
+    symbol, plain, colour = _LOOKS.get(verdict, _LOOKS["unknown"])
+    return paint(f"{symbol if _unicode(sys.stdout) else plain} {verdict:<7}", colour)
+
+
+def printable(text: str) -> str:
+    """`text` without anything that could steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def name(path: WirePath) -> str:
+    """A name of the wire for people; bytes that are not UTF-8 are escaped."""
+    return printable(local_path(path).decode("utf-8", "backslashreplace"))
+
+
+def digest(text: object) -> str:
+    """A digest, shortened to what tells two apart."""
+    algorithm, colon, rest = str(text).partition(":")
+    return f"{algorithm}:{rest[:_DIGEST_SHOWN]}…" if colon and len(rest) > 2 * _DIGEST_SHOWN else printable(str(text))
+
+
+def moment(nanoseconds: object) -> str:
+    """Local date and time of nanoseconds since the epoch, given as a decimal string."""
+    try:
+        whole = int(str(nanoseconds))
+    except ValueError:
+        return printable(str(nanoseconds))
+    seconds, rest = divmod(whole, 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(seconds))}.{rest // 1_000_000:03}"
+
+
+def _unicode(stream: TextIO) -> bool:
+    return (stream.encoding or "").lower().replace("-", "").startswith("utf")

@@ -1,0 +1,115 @@
+"""Verdicts for people, and the exit codes that stand for them.
+
+Rule: an exit code is 0 only where the verdict is `fresh`, whatever else an answer holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from provd.cli import output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Json = dict[str, Any]
+
+FRESH: Final = 0
+DIRTY: Final = 1
+UNKNOWN: Final = 4
+_BRIEF: Final = 3
+"""Dependencies at fault that a short answer names."""
+
+
+def exit_code(verdicts: Iterable[Json]) -> int:
+    """Dirty if any is, else unknown if any is not fresh, or if there is none."""
+    words = {str(verdict.get("verdict")) for verdict in verdicts}
+    if "dirty" in words:
+        return DIRTY
+    return FRESH if words == {"fresh"} else UNKNOWN
+
+
+def headline(verdict: Json, label: str) -> str:
+    """One line: the verdict, what it is about, and why."""
+    why = verdict.get("why")
+    about = f"  {label}" if label else ""
+    return f"{output.verdict_word(str(verdict.get('verdict')))}{about}" + (
+        f"  ({output.printable(why)})" if why else ""
+    )
+
+
+def brief(verdict: Json) -> Iterator[str]:
+    """What is at fault, a line each, the first few."""
+    evidence = verdict.get("evidence") or []
+    for item in evidence[:_BRIEF]:
+        yield f"    {_dependency(item)}  {output.printable(str(item.get('why', '')))}"
+    rest = len(evidence) - _BRIEF + _more(verdict)
+    if rest > 0:
+        yield f"    and {rest} more"
+
+
+def account(verdict: Json, label: str) -> Iterator[str]:
+    """All that an answer says, for reading."""
+    yield headline(verdict, label)
+    facts = {
+        "standing": verdict.get("standing"),
+        "version": verdict.get("version"),
+        "checked": verdict.get("checked"),
+        "as of": verdict.get("clock"),
+        "ignored": verdict.get("ignored"),
+    }
+    yield "  " + ", ".join(f"{name} {output.printable(str(value))}" for name, value in facts.items() if value)
+    for item in verdict.get("evidence") or []:
+        yield from _evidence(item, "  ")
+    if more := _more(verdict):
+        yield f"  and {more} more dependencies at fault"
+    if hint := verdict.get("hint"):
+        yield f"  next: {output.printable(str(hint))}"
+
+
+def _evidence(item: Json, indent: str) -> Iterator[str]:
+    yield ""
+    yield f"{indent}{output.paint(_dependency(item), 'bold')}  {output.printable(str(item.get('why', '')))}"
+    below = indent + "    "
+    for word in ("was", "is"):
+        if item.get(word) is not None:
+            yield f"{below}{word:<4}{output.digest(item[word])}"
+    if paths := item.get("paths"):
+        yield f"{below}members that differ:"
+        yield from (f"{below}  {output.name(path)}" for path in paths)
+    if (mutation := item.get("mutation")) is not None:
+        yield f"{below}touched by {_mutation(mutation)}"
+    if detail := item.get("detail"):
+        yield f"{below}{output.printable(str(detail))}"
+    for cause in item.get("because") or []:
+        yield f"{below}because {_dependency(cause)}  {output.printable(str(cause.get('why', '')))}"
+    if hint := item.get("hint"):
+        yield f"{below}next: {output.printable(str(hint))}"
+
+
+def _dependency(item: Json) -> str:
+    return output.name(item["dep"]) if item.get("dep") is not None else "the entry itself"
+
+
+def _mutation(mutation: Any) -> str:
+    """A record that touched a dependency: its number, or the record as the log has it."""
+    if not isinstance(mutation, dict):
+        return f"record {output.printable(str(mutation))}"
+    actor = mutation.get("actor") or {}
+    who = ", ".join(
+        f"{name} {output.printable(str(actor[name]))}" for name in ("session", "turn", "pid") if name in actor
+    )
+    words = [
+        f"record {mutation.get('seq', '?')}",
+        output.printable(str(mutation.get("kind") or mutation.get("type") or "")),
+    ]
+    if mutation.get("path") is not None:
+        words.append(output.name(mutation["path"]))
+    if mutation.get("at") is not None:
+        words.append(f"at {output.moment(mutation['at'])}")
+    return " ".join(word for word in words if word) + (f" ({who})" if who else "")
+
+
+def _more(verdict: Json) -> int:
+    more = verdict.get("more")
+    return more if isinstance(more, int) else 0
