@@ -1,0 +1,8 @@
+"""The only reader of workspace bytes: files, sets of files, what is left out of them, and the threads that read."""
+
+from provd.disk.ignore import DEFAULT_PATTERNS, IgnoreRules
+from provd.disk.job import ReadingJob, read_now
+from provd.disk.kernelfs import is_network
+from provd.disk.workers import Workers
+
+__all__ = ["DEFAULT_PATTERNS", "IgnoreRules", "ReadingJob", "Workers", "is_network", "read_now"]

@@ -1,0 +1,278 @@
+"""Looking at one path and reading one file, so that what is found was true at one moment.
+
+Rule: nothing is opened before a `stat` has said that it is a regular file of an ordinary file system, and
+the content counts only if the descriptor's `stat` is the same before and after it was read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from provd.core import dependency
+from provd.core.reading import Found, Signature
+from provd.disk.kernelfs import FileSystems
+
+PIECE: Final = 1 << 20
+"""Bytes that are read at once, and between which a cancelled job ends."""
+
+_OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
+_REPLACED: Final = _GONE | {errno.ELOOP, errno.ENXIO}
+_SECOND: Final = 1_000_000_000
+_TICK: Final = 20_000_000
+_CLOCK_REALTIME_COARSE: Final = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
+
+
+class Cancelled(Exception):
+    """The job was told to stop."""
+
+
+class Changed(Exception):
+    """`path` changed while it was read: what was read proves nothing."""
+
+    def __init__(self, path: bytes) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class Sort(StrEnum):
+    """What a path is; the first four are the types of members."""
+
+    FILE = "f"
+    DIRECTORY = "d"
+    LINK = "l"
+    SPECIAL = "s"
+    ABSENT = "absent"
+    LOOP = "loop"
+
+
+class Look(msgspec.Struct, frozen=True, array_like=True):
+    """What one `stat` said, and the coarse clock just before it."""
+
+    sort: Sort
+    signature: Signature | None
+    at: int
+
+
+class Seen(msgspec.Struct, frozen=True, array_like=True):
+    """One path as a reading found it, to be looked at again when everything is read.
+
+    `signature` is set where the content was read: then `raw` is its digest. For a link that was read `raw` is
+    its target. `young`: see `is_young`.
+    """
+
+    path: bytes
+    follow: bool
+    sort: Sort
+    signature: Signature | None = None
+    raw: bytes = b""
+    young: bool = False
+
+
+class Listing(msgspec.Struct, frozen=True, array_like=True):
+    """The names and types in one directory, as a reading found them, sorted."""
+
+    path: bytes
+    follow: bool
+    signature: Signature
+    entries: tuple[tuple[bytes, Sort], ...]
+    young: bool
+
+
+class Attempt:
+    """One attempt at one reading: how to hash, when to stop, and what was seen on the way.
+
+    `known` holds what an earlier attempt saw: a file that has not changed since is not hashed again.
+    """
+
+    def __init__(
+        self,
+        algorithm: str,
+        systems: FileSystems,
+        cancelled: Callable[[], bool],
+        known: Mapping[bytes, Seen] | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.systems = systems
+        self.known = known or {}
+        self.seen: list[Seen | Listing] = []
+        self._cancelled = cancelled
+
+    def check(self) -> None:
+        """Raises Cancelled if the job was told to stop."""
+        if self._cancelled():
+            raise Cancelled
+
+    def look(self, path: bytes, *, follow: bool) -> Look:
+        """What `path` is now; raises OSError where that cannot be said."""
+        at = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+        try:
+            result = os.stat(path, follow_symlinks=follow)
+        except OSError as error:
+            if error.errno in _GONE:
+                return Look(Sort.ABSENT, None, at)
+            if error.errno == errno.ELOOP:
+                return Look(Sort.LOOP, None, at)
+            raise
+        return Look(self._sort(result, path), signature(result), at)
+
+    def _sort(self, result: os.stat_result, path: bytes) -> Sort:
+        mode = result.st_mode
+        if stat.S_ISREG(mode):
+            return Sort.SPECIAL if self.systems.is_kernel(result.st_dev, path) else Sort.FILE
+        if stat.S_ISDIR(mode):
+            return Sort.DIRECTORY
+        return Sort.LINK if stat.S_ISLNK(mode) else Sort.SPECIAL
+
+
+def signature(result: os.stat_result) -> Signature:
+    """The part of a `stat` that is kept and compared."""
+    return Signature(
+        result.st_dev, result.st_ino, result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns
+    )
+
+
+def is_young(of: Signature, at: int) -> bool:
+    """Whether an equal `stat` later would not prove that nothing was written after the look `at`.
+
+    Many kernels and file systems stamp by the timer's tick (up to 10 ms apart), and some by the second: a
+    second write in the same step leaves `stat` as it was. Only what was stamped before the step that the look
+    fell in is sure to show a later write. Stamps without a fraction are taken to be of the coarse sort.
+    """
+    step = _TICK if of.ctime_ns % _SECOND else 2 * _SECOND + _TICK
+    return at - of.ctime_ns < step
+
+
+def read_file(path: bytes, attempt: Attempt) -> Found:
+    """What reading `path` gives, links followed; raises Changed, Cancelled, OSError."""
+    now = attempt.look(path, follow=True)
+    if now.sort is Sort.FILE:
+        seen = read_content(path, now, attempt, follow=True)
+        return Found(f"{attempt.algorithm}:{seen.raw.hex()}", signature=seen.signature)
+    attempt.seen.append(Seen(path, follow=True, sort=now.sort))
+    return Found(_WITHOUT_CONTENT[now.sort], signature=now.signature)
+
+
+_WITHOUT_CONTENT: Final = {
+    Sort.ABSENT: dependency.ABSENT,
+    Sort.DIRECTORY: dependency.TYPE_DIR,
+    Sort.LOOP: dependency.TYPE_LOOP,
+    Sort.SPECIAL: dependency.TYPE_SPECIAL,
+}
+
+
+def read_content(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> Seen:
+    """Reads the regular file that a look has just found; raises Changed, Cancelled, OSError."""
+    known = attempt.known.get(path)
+    if known is not None and known.signature == now.signature and known.follow == follow and not known.young:
+        seen = known
+    else:
+        raw, found = _hash_file(path, now, attempt, follow=follow)
+        seen = Seen(path, follow, Sort.FILE, found, raw, is_young(found, now.at))
+    attempt.seen.append(seen)
+    return seen
+
+
+def _hash_file(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> tuple[bytes, Signature]:
+    assert now.signature is not None
+    try:
+        descriptor = os.open(path, _OPEN if follow else _OPEN | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in _REPLACED:
+            raise Changed(path) from error
+        raise
+    try:
+        before = signature(os.fstat(descriptor))
+        if not stat.S_ISREG(before.mode) or (before.dev, before.ino) != (now.signature.dev, now.signature.ino):
+            raise Changed(path)
+        raw = _hash(descriptor, before.size, attempt)
+        if signature(os.fstat(descriptor)) != before:
+            raise Changed(path)
+    finally:
+        os.close(descriptor)
+    return raw, before
+
+
+def _hash(descriptor: int, size: int, attempt: Attempt) -> bytes:
+    """The digest of everything up to the end; `size` only chooses the way."""
+    hasher = dependency.hasher(attempt.algorithm)
+    if size < PIECE:
+        piece = read_whole(descriptor, size + 1)
+        hasher.update(piece)
+        if len(piece) == size:  # less than was asked for, so this is the end
+            return hasher.digest()
+    buffer = memoryview(bytearray(PIECE))
+    while (count := read_piece(descriptor, buffer)) > 0:
+        hasher.update(buffer[:count])
+        attempt.check()
+    return hasher.digest()
+
+
+def read_whole(descriptor: int, size: int) -> bytes:
+    """One read of a small file."""
+    return os.read(descriptor, size)
+
+
+def read_piece(descriptor: int, buffer: memoryview) -> int:
+    """One read of a piece of a big file."""
+    return os.readv(descriptor, [buffer])
+
+
+def list_directory(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> Listing:
+    """The names and types in the directory that a look has just found; raises Changed, Cancelled, OSError."""
+    assert now.signature is not None
+    regular = Sort.SPECIAL if attempt.systems.is_kernel(now.signature.dev, path) else Sort.FILE
+    entries = []
+    try:
+        with os.scandir(path) as names:
+            for entry in names:
+                entries.append((entry.name, _entry_sort(entry, regular)))
+                attempt.check()
+    except OSError as error:
+        if error.errno in _GONE:
+            raise Changed(path) from error
+        raise
+    if attempt.look(path, follow=follow).signature != now.signature:
+        raise Changed(path)
+    entries.sort()
+    listing = Listing(path, follow, now.signature, tuple(entries), is_young(now.signature, now.at))
+    attempt.seen.append(listing)
+    return listing
+
+
+def _entry_sort(entry: os.DirEntry[bytes], regular: Sort) -> Sort:
+    if entry.is_symlink():
+        return Sort.LINK
+    if entry.is_dir(follow_symlinks=False):
+        return Sort.DIRECTORY
+    return regular if entry.is_file(follow_symlinks=False) else Sort.SPECIAL
+
+
+def unchanged(seen: Seen | Listing, attempt: Attempt) -> bool:
+    """Whether a path still is what it was when it was read; raises Cancelled."""
+    try:
+        now = attempt.look(seen.path, follow=seen.follow)
+        if isinstance(seen, Listing):
+            if now.signature != seen.signature:
+                return False
+            return not seen.young or list_directory(seen.path, now, attempt, follow=seen.follow).entries == seen.entries
+        if now.sort is not seen.sort:
+            return False
+        if seen.sort is Sort.LINK and seen.raw:
+            return os.readlink(seen.path) == seen.raw
+        if seen.signature is None:
+            return True
+        if now.signature != seen.signature:
+            return False
+        return not seen.young or _hash_file(seen.path, now, attempt, follow=seen.follow)[0] == seen.raw
+    except (Changed, OSError):
+        return False
