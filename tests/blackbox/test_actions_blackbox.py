@@ -1,0 +1,438 @@
+"""Actions as agents declare them: SPEC 6 from outside."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from support import Json, Rpc, RpcError, Workspace, records_since
+
+
+def code(ws: Workspace, method: str, **params: Json) -> str:
+    """The code of a request that must be refused."""
+    with pytest.raises(RpcError) as caught:
+        ws(method, **params)
+    assert caught.value.message
+    assert caught.value.hint
+    return caught.value.code
+
+
+def put_object(ws: Workspace, key: str, clock: str, name: str = "x") -> Json:
+    return ws("entry.put", key=key, value=key, deps=[ws.object(name)], fetched_at=clock)
+
+
+def begin(ws: Workspace, *writes: str, **params: Json) -> int:
+    answer = ws("action.begin", writes=list(writes), **params)
+    assert {"id", "clock", "affects"} <= answer.keys()
+    number = answer["id"]
+    assert type(number) is int
+    return number
+
+
+def open_actions(ws: Workspace) -> dict[int, Json]:
+    return {action["id"]: action for action in ws.rpc("action.list")["actions"] if not action.get("outcome")}
+
+
+# ---- intervals
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"),
+    [
+        ("clock put", "fresh"),
+        ("clock put begin", "dirty"),
+        ("clock put begin end", "dirty"),
+        ("clock begin put", "dirty"),
+        ("clock begin put end", "dirty"),
+        ("clock begin end put", "dirty"),
+        ("begin clock put", "dirty"),
+        ("begin clock put end", "dirty"),
+        ("begin clock end put", "dirty"),
+        ("begin end clock put", "fresh"),
+        ("begin abort clock put", "fresh"),
+        ("clock begin abort put", "fresh"),
+        ("begin clock abort put", "fresh"),
+        ("begin clock put abort", "fresh"),
+        ("clock put begin abort", "fresh"),
+        ("clock put begin fail", "dirty"),
+        ("begin fail clock put", "fresh"),
+        ("begin clock fail put", "dirty"),
+        ("record clock put", "fresh"),
+        ("clock record put", "dirty"),
+        ("clock put record", "dirty"),
+        ("clock put record begin abort", "dirty"),
+        ("clock put begin end begin abort", "dirty"),
+        ("record clock put begin abort", "fresh"),
+    ],
+)
+def test_a_write_counts_over_its_whole_interval(ws: Workspace, steps: str, verdict: str) -> None:
+    clock, action = "", 0
+    for step in steps.split():
+        match step:
+            case "clock":
+                clock = ws.clock()
+            case "put":
+                put_object(ws, "k", clock)
+            case "begin":
+                action = begin(ws, ws.object("x"))
+            case "record":
+                ws("action.record", writes=[ws.object("x")])
+            case _:
+                ws("action.end", id=action, outcome={"end": "done", "fail": "failed", "abort": "aborted"}[step])
+    why = {"fresh": "declared", "dirty": "written"}[verdict]
+    assert ws.found("k") == (verdict, why)
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("outcome", ["done", "failed", "aborted"])
+def test_of_two_overlapping_writes_each_counts_for_itself(ws: Workspace, order: tuple[str, str], outcome: str) -> None:
+    put_object(ws, "k", ws.clock())
+    actions = {"a": begin(ws, ws.object("x")), "b": begin(ws, ws.object("x"))}
+    ws("action.end", id=actions[order[0]], outcome="aborted")
+    assert ws.found("k") == ("dirty", "written")
+    ws("action.end", id=actions[order[1]], outcome=outcome)
+    assert ws.verdict("k") == ("fresh" if outcome == "aborted" else "dirty")
+
+
+def test_a_later_read_is_fresh_again_and_an_earlier_one_never(ws: Workspace) -> None:
+    put_object(ws, "before", ws.clock())
+    action = begin(ws, ws.object("x"))
+    put_object(ws, "inside", ws.clock())
+    end = ws("action.end", id=action, outcome="done")
+    assert end["id"] == action
+    put_object(ws, "after", end["clock"])
+    assert [ws.verdict(key) for key in ("before", "inside", "after")] == ["dirty", "dirty", "fresh"]
+    put_object(ws, "unrelated", end["clock"], "y")
+    ws("action.record", writes=[ws.object("x")])
+    assert [ws.verdict(key) for key in ("after", "unrelated")] == ["dirty", "fresh"]
+
+
+def test_the_evidence_on_an_open_write_names_the_action_to_end(ws: Workspace) -> None:
+    put_object(ws, "k", ws.clock())
+    action = begin(ws, ws.object("x"))
+    (item,) = ws.check("k")["evidence"]
+    assert (item["dep"], item["why"]) == (ws.object("x"), "written")
+    assert str(action) in item["hint"]
+
+
+def test_an_action_ends_once(ws: Workspace) -> None:
+    action = begin(ws, ws.object("x"))
+    ws("action.end", id=action, outcome="done")
+    assert code(ws, "action.end", id=action, outcome="done") == "action.unknown"
+    assert code(ws, "action.end", id=action, outcome="aborted") == "action.unknown"
+    assert code(ws, "action.end", id=2**62, outcome="done") == "action.unknown"
+    put = ws("entry.put", key="k", value=1, deps=[])["version"]
+    assert code(ws, "action.end", id=put, outcome="done") == "action.unknown"  # a record, and no action
+    recorded = ws("action.record", writes=[ws.object("x")])
+    assert recorded["seq"]
+    assert code(ws, "action.end", id=recorded["id"], outcome="aborted") == "action.unknown"
+
+
+@pytest.mark.parametrize("writes", [["svc:x"], ["region:f#a"], [7], ["object:"]])
+def test_a_write_that_names_nothing_is_refused_and_nothing_begins(ws: Workspace, writes: list[Json]) -> None:
+    before = ws.clock()
+    assert code(ws, "action.begin", writes=writes) in {"dep.malformed", "dep.unsupported", "params", "limit", "-32602"}
+    assert ws.rpc("log.since", clock=before)["records"] == []
+
+
+# ---- paths
+
+
+def test_a_declared_path_write_touches_what_was_not_proved(ws: Workspace) -> None:
+    ws.write("d/f", "one")
+    os.symlink("d", ws.path("link"))
+    clock = ws.clock()
+    ws("entry.put", key="unproven", value=1, deps=["file:d/f"], fetched_at=clock)
+    ws.put("read", "file:d/f", fetched_at=clock)
+    ws("entry.put", key="other", value=1, deps=["file:d/g"], fetched_at=clock)
+    assert ws.found("unproven") == ("unknown", "unproven")
+    ws("action.record", writes=["file:link/f"])
+    assert ws.found("unproven") == ("dirty", "touched")
+    assert ws.found("read") == ("fresh", "same")
+    assert ws.found("other") == ("unknown", "unproven")
+
+
+def test_a_declared_path_write_before_the_clock_touches_nothing(ws: Workspace) -> None:
+    ws.write("f", "one")
+    ws("action.record", writes=["file:f"])
+    ws("entry.put", key="k", value=1, deps=["file:f"], fetched_at=ws.clock())
+    assert ws.found("k") == ("unknown", "unproven")
+
+
+# ---- what an action could invalidate
+
+
+def affected(ws: Workspace, *writes: str) -> set[str]:
+    answer = ws("action.record", writes=list(writes))["affects"]
+    assert answer["count"] == len(answer["keys"]) == len(set(answer["keys"]))
+    return set(answer["keys"])
+
+
+def test_a_path_write_affects_whatever_rests_on_that_path(ws: Workspace) -> None:
+    for name in ("src/a.py", "src/sub/b.py", "src/c.txt", "other/a.py"):
+        ws.write(name)
+    os.symlink("src", ws.path("linked"))
+    os.symlink("src/a.py", ws.path("one"))
+    for key, dep in {
+        "file": "file:src/a.py",
+        "absolute": f"file:{ws.root}/src/a.py",
+        "through directory link": "file:linked/a.py",
+        "through file link": "file:one",
+        "dir": "dir:src",
+        "glob": "glob:src/*.py",
+        "names": "names:src/*.py",
+        "deep": "glob:src/**/*.py",
+        "tree": "tree:src",
+        "all": "tree:.",
+        "sibling": "file:src/c.txt",
+        "other": "tree:other",
+        "other glob": "glob:other/*.py",
+        "below": "file:src/sub/b.py",
+    }.items():
+        ws.put(key, dep)
+    of_a = {"file", "absolute", "through directory link", "through file link", "dir", "glob", "names", "deep"}
+    of_a |= {"tree", "all"}
+    assert affected(ws, "file:src/a.py") == of_a
+    assert affected(ws, "linked/a.py") == of_a
+    assert affected(ws, "file:src/sub/b.py") == {"deep", "tree", "all", "below"}
+    assert affected(ws, "file:src/new.py") >= {"dir", "glob", "names", "deep", "tree", "all"}
+    assert affected(ws, "tree:src") >= of_a | {"sibling", "below"}
+    assert not affected(ws, "tree:src") & {"other", "other glob"}
+    assert affected(ws, "file:nowhere") == {"all"}
+    assert affected(ws, ws.object("x")) == set()
+
+
+def test_affects_goes_through_entries_that_rest_on_entries(ws: Workspace) -> None:
+    put_object(ws, "base", ws.clock())
+    for key, on in {"one": "base", "two": "one", "three": "two"}.items():
+        ws("entry.put", key=key, value=1, deps=[f"entry:{on}"], fetched_at=ws.clock())
+    ws("entry.put", key="aside", value=1, deps=[])
+    ws.write("f")
+    ws.put("file", "file:f")
+    ws("entry.put", key="on file", value=1, deps=["entry:file", "entry:two"], fetched_at=ws.clock())
+    assert affected(ws, ws.object("x")) == {"base", "one", "two", "three", "on file"}
+    assert affected(ws, "file:f") == {"file", "on file"}
+    assert affected(ws, ws.object("y")) == set()
+
+
+def test_begin_and_record_tell_the_same_effects(ws: Workspace) -> None:
+    put_object(ws, "k", ws.clock())
+    begun = ws("action.begin", writes=[ws.object("x")])
+    assert begun["affects"] == {"count": 1, "keys": ["k"]}
+    ws("action.end", id=begun["id"], outcome="aborted")
+    assert ws("action.record", writes=[ws.object("x")])["affects"] == {"count": 1, "keys": ["k"]}
+    ws("entry.forget", key="k")
+    assert ws("action.record", writes=[ws.object("x")])["affects"] == {"count": 0, "keys": []}
+
+
+# ---- guarded writes
+
+
+def test_a_guarded_action_begins_only_where_all_it_rests_on_is_usable(ws: Workspace) -> None:
+    ws.write("f", "one")
+    ws.put("plan", "file:f")
+    ws("entry.put", key="empty", value=1, deps=[])
+    ws("entry.put", key="unknown", value=1)
+    action = begin(ws, ws.object("x"), if_usable=["plan", "empty"])
+    ws("action.end", id=action, outcome="done")
+    for keys in (["unknown"], ["plan", "unknown"], ["none"]):
+        assert code(ws, "action.begin", writes=[ws.object("x")], if_usable=keys) == "action.stale"
+    ws.write("f", "two")
+    with pytest.raises(RpcError) as caught:
+        ws("action.begin", writes=[ws.object("x")], if_usable=["plan", "empty"])
+    assert caught.value.code == "action.stale"
+    verdicts = caught.value.data["verdicts"]
+    assert verdicts["plan"]["verdict"] == "dirty"
+    assert verdicts["plan"]["evidence"][0]["dep"] == "file:f"
+    ws.write("f", "one")
+    begin(ws, ws.object("x"), if_usable=["plan", "empty"])
+
+
+def test_a_refused_begin_is_no_action_and_makes_its_objects_a_gap(ws: Workspace) -> None:
+    clock = ws.clock()
+    put_object(ws, "x", clock, "x")
+    put_object(ws, "y", clock, "y")
+    before = open_actions(ws)
+    assert code(ws, "action.begin", writes=[ws.object("x")], if_usable=["none"]) == "action.stale"
+    assert open_actions(ws) == before
+    assert ws.found("x") == ("unknown", "gap")
+    assert ws.found("y") == ("fresh", "declared")
+    put_object(ws, "x2", ws.clock(), "x")
+    assert ws.found("x2") == ("fresh", "declared")
+    ws("action.record", writes=[ws.object("x")])
+    assert ws.found("x") == ("dirty", "written")
+
+
+def test_a_guarded_record_is_guarded_too(ws: Workspace) -> None:
+    ws("entry.put", key="u", value=1)
+    assert code(ws, "action.record", writes=[ws.object("x")], if_usable=["u"]) == "action.stale"
+    ws("entry.put", key="u", value=1, deps=[])
+    assert ws("action.record", writes=[ws.object("x")], if_usable=["u"])["id"]
+
+
+@pytest.mark.parametrize("agents", [2, 6])
+def test_of_agents_that_race_for_a_guarded_object_exactly_one_gets_it(ws: Workspace, agents: int) -> None:
+    connections = [ws.daemon.connect() for _ in range(agents)]
+    for turn in range(12):
+        name, key = f"lock{turn}", f"k{turn}"
+        put_object(ws, key, ws.clock(), name)
+        start = threading.Barrier(agents)
+        answers: list[Json] = []
+
+        def agent(rpc: Rpc, start: threading.Barrier, answers: list[Json], name: str, key: str) -> None:
+            params = ws.fill("action.begin", {"writes": [ws.object(name)], "if_usable": [key]})
+            start.wait()
+            answers.append(rpc.answer(rpc.send("action.begin", **params)))
+
+        threads = [threading.Thread(target=agent, args=(rpc, start, answers, name, key)) for rpc in connections]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        won = [answer["result"] for answer in answers if "result" in answer]
+        lost = [answer["error"]["data"]["code"] for answer in answers if "error" in answer]
+        assert len(won) == 1, answers
+        assert lost == ["action.stale"] * (agents - 1)
+        ws("action.end", id=won[0]["id"], outcome="done")
+        assert ws.found(key) == ("dirty", "written")
+
+
+def test_a_guard_looks_at_the_moment_of_the_begin_and_not_before(ws: Workspace) -> None:
+    ws.write("f", "one")
+    ws.put("k", "file:f")
+    for turn in range(20):
+        ws.write("f", "one" if turn % 2 else "two")
+        answer = ws.rpc.answer(ws.rpc.send("action.begin", writes=[ws.object("x")], if_usable=["k"], root=ws.root))
+        assert ("result" in answer) == bool(turn % 2)
+
+
+# ---- hold
+
+
+def await_end(listener: Rpc, action: int) -> Json:
+    """The record that ends an action, as the subscription tells it."""
+    while True:
+        record = listener.note()["params"]
+        record = record.get("record", record)
+        if record["type"] == "action" and record["event"] == "end" and record["id"] == action:
+            return record
+
+
+def test_an_action_on_hold_fails_with_its_connection(ws: Workspace) -> None:
+    put_object(ws, "k", ws.clock())
+    listener, agent = ws.daemon.connect(), ws.daemon.connect()
+    listener("log.subscribe")
+    held = agent("action.begin", writes=[ws.object("x")], hold=True)["id"]
+    kept = agent("action.begin", writes=[ws.object("y")])["id"]
+    ended = agent("action.begin", writes=[ws.object("z")], hold=True)["id"]
+    agent("action.end", id=ended, outcome="aborted")
+    assert {held, kept} <= open_actions(ws).keys()
+    agent.close()
+    assert await_end(listener, held)["outcome"] == "failed"
+    assert held not in open_actions(ws)
+    assert kept in open_actions(ws)
+    assert ws.found("k") == ("dirty", "written")
+    put_object(ws, "later", ws.clock())
+    put_object(ws, "aborted", ws.clock(), "z")
+    assert ws.found("later") == ws.found("aborted") == ("fresh", "declared")
+
+
+def test_an_action_on_hold_has_failed_after_kill_9(own: Workspace) -> None:
+    first = own.clock()
+    held = begin(own, "object:x", hold=True)
+    kept = begin(own, "object:y", session="s", turn=3)
+    own.daemon.kill9()
+    own.daemon.start()
+    assert list(open_actions(own)) == [kept]
+    ends = [r for r in records_since(own.rpc, first) if r["type"] == "action" and r["event"] == "end"]
+    assert [(record["id"], record["outcome"]) for record in ends] == [(held, "failed")]
+    clock = own.clock()
+    put_object(own, "x", clock, "x")
+    put_object(own, "y", clock, "y")
+    assert own.found("x") == ("fresh", "declared")
+    assert own.found("y") == ("dirty", "written")
+    own("action.end", id=kept, outcome="aborted")
+    assert own.found("y") == ("fresh", "declared")
+
+
+def test_an_action_on_hold_has_failed_after_an_orderly_stop(own: Workspace) -> None:
+    held = begin(own, "object:x", hold=True)
+    own.daemon.restart()
+    assert held not in open_actions(own)
+    assert code(own, "action.end", id=held, outcome="aborted") == "action.unknown"
+
+
+# ---- retries, lists, restarts
+
+
+def test_a_retried_begin_is_the_same_action(ws: Workspace) -> None:
+    before = ws.clock()
+    first = ws("action.begin", writes=[ws.object("x")], op=f"{ws.tag}op")
+    assert ws("action.begin", writes=[ws.object("x")], op=f"{ws.tag}op") == first
+    assert len(ws.rpc("log.since", clock=before)["records"]) == 1
+    ws("action.end", id=first["id"], outcome="done")
+    assert ws("action.begin", writes=[ws.object("x")], op=f"{ws.tag}op") == first
+    assert first["id"] not in open_actions(ws)
+    recorded = ws("action.record", writes=[ws.object("x")], op=f"{ws.tag}record")
+    assert ws("action.record", writes=[ws.object("x")], op=f"{ws.tag}record") == recorded
+
+
+def test_concurrent_duplicates_of_a_begin_are_one_action(ws: Workspace) -> None:
+    connections = [ws.daemon.connect() for _ in range(6)]
+    for turn in range(10):
+        params = {"writes": [ws.object("x")], "op": f"{ws.tag}{turn}"}
+        sent = [(rpc, rpc.send("action.begin", **params)) for rpc in connections for _ in range(2)]
+        assert len({rpc.result(number)["id"] for rpc, number in sent}) == 1
+    assert len([a for a in open_actions(ws).values() if a["writes"] == [ws.object("x")]]) == 10
+
+
+def test_a_begin_is_remembered_through_kill_9(own: Workspace) -> None:
+    first = own("action.begin", writes=["object:x"], op="the op")
+    own.daemon.kill9()
+    own.daemon.start()
+    assert own("action.begin", writes=["object:x"], op="the op") == first
+    assert list(open_actions(own)) == [first["id"]]
+
+
+def test_the_list_shows_open_actions_with_who_and_what(ws: Workspace) -> None:
+    action = begin(ws, ws.object("x"), "file:f", session="s1", turn=7, note="scaling")
+    listed = open_actions(ws)[action]
+    assert (listed["session"], listed["turn"], listed["note"]) == ("s1", 7, "scaling")
+    assert listed["writes"][0] == ws.object("x")
+    assert len(listed["writes"]) == 2
+    ws("action.end", id=action, outcome="done")
+    assert action not in open_actions(ws)
+
+
+def test_an_action_of_one_connection_may_be_ended_by_another(ws: Workspace) -> None:
+    action = begin(ws, ws.object("x"))
+    assert ws.daemon.connect()("action.end", id=action, outcome="aborted")["id"] == action
+
+
+@pytest.mark.parametrize("how", ["stop", "kill9"])
+def test_after_a_restart_objects_are_unknown_until_read_again(own: Workspace, how: str) -> None:
+    clock = own.clock()
+    put_object(own, "x", clock, "x")
+    put_object(own, "written", clock, "w")
+    own("action.record", writes=["object:w"])
+    own("entry.put", key="on x", value=1, deps=["entry:x"], fetched_at=own.clock())
+    if how == "stop":
+        own.daemon.stop()
+    else:
+        own.daemon.kill9()
+    own.daemon.start()
+    assert own.found("x") == ("unknown", "gap")
+    assert own.found("written")[0] == "dirty"
+    assert own.found("on x") == ("unknown", "entry-unknown")
+    put_object(own, "x", own.clock(), "x")
+    assert own.found("x") == ("fresh", "declared")
+
+
+def test_the_end_of_an_objects_last_write_is_kept_through_restarts(own: Workspace) -> None:
+    old = own.clock()
+    own("action.record", writes=["object:x"])
+    for _ in range(2):
+        own.daemon.restart()
+    put_object(own, "k", old)
+    assert own.found("k") == ("dirty", "written")
