@@ -69,13 +69,19 @@ class Workers:
         if not self._submit(work):
             return dict.fromkeys(readings, Found(trouble=Trouble.UNREADABLE, detail=self._all_lost()))
 
+        timers: list[asyncio.TimerHandle] = []
+
         def cut() -> None:
             job.cut()
-            self._submit(work, urgent=True)  # the threads that it has may all hang
+            self._help(work)  # the threads that it has may all hang
 
-        timers = [loop.call_later(HELP_AFTER * n, self._help, work) for n in range(1, HELPERS + 1)]
-        timers.append(loop.call_later(timeout - min(RESERVE, timeout / 4), cut))
-        timers.append(loop.call_later(timeout, _set, done, None, None))
+        def slow() -> None:
+            timers.extend(loop.call_later(HELP_AFTER * n, self._help, work) for n in range(HELPERS))
+            timers.append(loop.call_at(end - min(RESERVE, timeout / 4), cut))
+            timers.append(loop.call_at(end, _set, done, None, None))
+
+        end = loop.time() + timeout
+        timers.append(loop.call_later(min(HELP_AFTER, timeout / 2), slow))  # most are done by then: one timer is enough
         try:
             await done
         finally:
