@@ -106,7 +106,7 @@ def connected(function: Function) -> Function:
     """Adds `--socket` and `--state`; the command gets them as `at`, a Place."""
 
     @click.option("--socket", metavar="PATH", help="The daemon's socket.")
-    @click.option("--state", metavar="DIR", help="The daemon's state directory, if it was given one.")
+    @click.option("--state", metavar="DIR", help="The daemon's state directory.")
     @functools.wraps(function)
     def wrapper(*args: Any, socket: str | None, state: str | None, **kwargs: Any) -> int:
         return function(*args, at=Place(socket, state), **kwargs)
@@ -115,10 +115,8 @@ def connected(function: Function) -> Function:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="The daemon's answer as it is, one line of JSON.")
-root_option = click.option(
-    "--root", metavar="DIR", help="The root whose keys are meant (default: the one around here)."
-)
-scope_option = click.option("--scope", metavar="NAME", help="A scope that belongs to no directory, instead of a root.")
+root_option = click.option("--root", metavar="DIR", help="The root whose keys are meant (default: around here).")
+scope_option = click.option("--scope", metavar="NAME", help="A scope of no directory, instead of a root.")
 
 
 def number_or_text(text: str | None) -> int | str | None:

@@ -45,7 +45,7 @@ _PAGE: Final = 1000
     "deps",
     metavar="D",
     multiple=True,
-    help="What it rests on: PATH, or dir: names: glob: tree: object: entry:.",
+    help="It rests on a PATH, or dir: glob: tree: object: ...",
 )
 @click.option("--no-deps", is_flag=True, help="It rests on nothing.")
 @click.option("--value", metavar="TEXT", help="The value, as it is.")

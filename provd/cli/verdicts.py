@@ -97,7 +97,9 @@ def _mutation(mutation: Any) -> str:
         return f"record {output.printable(str(mutation))}"
     actor = mutation.get("actor") or {}
     who = ", ".join(
-        f"{name} {output.printable(str(actor[name]))}" for name in ("session", "turn", "pid") if name in actor
+        f"{name} {output.printable(str(actor[name]))}"
+        for name in ("session", "turn", "pid")
+        if actor.get(name) is not None
     )
     words = [
         f"record {mutation.get('seq', '?')}",

@@ -98,7 +98,9 @@ def parse(text: bytes, root: bytes | None) -> Dependency:
     kind_name, rest = (word[1].decode(), text[word.end() :]) if word else ("file", text)
     shown = text[:120].decode("utf-8", "backslashreplace")
     if kind_name == "region":
-        raise errors.DependencyUnsupported(f"{shown!r}: parts of a file are not supported yet", "depend on the whole file")
+        raise errors.DependencyUnsupported(
+            f"{shown!r}: parts of a file are not supported yet", "depend on the whole file"
+        )
     try:
         kind = Kind(kind_name)
     except ValueError:
@@ -119,7 +121,9 @@ def parse(text: bytes, root: bytes | None) -> Dependency:
         return Dependency(kind, rest, text)
     if not rest.startswith(b"/"):
         if root is None:
-            raise errors.RootAmbiguous(f"{shown!r} is relative and there is no root to join it to", "send root, or an absolute path")
+            raise errors.RootAmbiguous(
+                f"{shown!r} is relative and there is no root to join it to", "send root, or an absolute path"
+            )
         rest = (b"" if root == b"/" else root) + b"/" + rest
     if kind in PATTERN_KINDS:
         glob.compile_pattern(rest)  # raises where it does not parse
@@ -151,7 +155,9 @@ def algorithm_of(digest: str | None) -> str:
 def set_digest(algorithm: str, members: Iterable[Member]) -> str:
     """The digest of a set: over `TYPE NUL NAME NUL [DIGEST] NUL` for each member in byte order of NAME."""
     h = hasher(algorithm)
-    h.update(b"".join(b"%b\0%b\0%b\0" % (m.type.encode(), m.name, m.raw) for m in sorted(members, key=lambda m: m.name)))
+    h.update(
+        b"".join(b"%b\0%b\0%b\0" % (m.type.encode(), m.name, m.raw) for m in sorted(members, key=lambda m: m.name))
+    )
     return f"{algorithm}:{h.digest().hex()}"
 
 

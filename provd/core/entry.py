@@ -1,0 +1,100 @@
+"""Entries: a key's value with what it rests on.
+
+Rule: standing is stored and never computed; freshness is computed and never stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from provd.core import errors
+from provd.core.dependency import Dependency, Kind, is_under
+from provd.core.reading import Signature
+
+
+class EntryId(msgspec.Struct, frozen=True, array_like=True):
+    """A key in its scope: an absolute path, or `=NAME` for a scope that belongs to no directory."""
+
+    scope: bytes
+    key: str
+
+
+class Standing(StrEnum):
+    """Stored, and changed only by evidence or by hand."""
+
+    HYPOTHESIS = "hypothesis"
+    ACTIVE = "active"
+    REVOKED = "revoked"
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """A dependency as an entry keeps it.
+
+    `digest` is that of what the value was made from, None where that was never proven (*unproven*).
+    `version` is that of an `entry:` dependency, None where it was not proven, 0 where there was none.
+    `real` is the real path of the dependency's base, `signature` the file's at the moment when it was
+    read and found equal.
+    """
+
+    dep: Dependency
+    digest: str | None = None
+    version: int | None = None
+    real: bytes | None = None
+    signature: Signature | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One precedent of a key. `deps` is None where no dependency set was given.
+
+    `clock` is a position: everything after it may have changed what the value rests on. `renewed` is the
+    position of the record that last changed this entry, `identity` the digest of the canonical value (empty
+    where there is none), `at` the time of the put in nanoseconds, for people.
+    """
+
+    id: EntryId
+    version: int
+    renewed: int
+    clock: int
+    deps: tuple[Kept, ...] | None
+    at: int
+    standing: Standing = Standing.ACTIVE
+    identity: bytes = b""
+    supports: int = 1
+    conflicts: int = 0
+    session: str | None = None
+    turn: int | str | None = None
+
+    def entry_ids(self) -> list[EntryId]:
+        """The entries that this one rests on, in its own scope."""
+        return [EntryId(self.id.scope, k.dep.name.decode()) for k in self.deps or () if k.dep.kind is Kind.ENTRY]
+
+
+def lies_in(entry_id: EntryId, directory: bytes) -> bool:
+    """Whether the entry's scope is `directory` or below it."""
+    return entry_id.scope.startswith(b"/") and is_under(entry_id.scope, directory)
+
+
+def identity(raw: bytes) -> bytes:
+    """A digest that is equal for equal canonical JSON: member order and spacing do not count, numbers do to the letter.
+
+    Raises InvalidParams for a value nested too deeply to compare.
+    """
+    try:
+        frozen = _frozen(json.loads(raw, parse_float=Decimal, parse_int=Decimal))
+        return hashlib.blake2b(repr(frozen).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    except RecursionError:
+        raise errors.InvalidParams("the value is nested too deeply", "keep it under a few hundred levels") from None
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return ("o", tuple(sorted((name, _frozen(member)) for name, member in value.items())))
+    if isinstance(value, list):
+        return ("l", tuple(_frozen(member) for member in value))
+    return value

@@ -1,0 +1,84 @@
+"""Judgements as answers: evidence that names each dependency at fault, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from provd.core.records import wire_name
+from provd.core.verdict import Fault, Judgement, Verdict
+
+MAX_EVIDENCE: Final = 64
+
+_HINTS: Final[dict[str, str]] = {
+    "changed": "read it again and put the entry anew",
+    "created": "it was absent: read it and put the entry anew",
+    "deleted": "it is gone: put the entry anew, or forget it",
+    "type-changed": "it became something else: read it again and put the entry anew",
+    "listing-changed": "list it again and put the entry anew",
+    "touched": "it was written since the clock: read it again, or ask without revalidate: false",
+    "unproven": "nobody knows what was read: put again with the digest of what you read, or with a newer clock",
+    "written": "an action wrote it since the clock: look again and put the entry anew",
+    "gap": "nobody could declare writes for a while: look again and put the entry anew",
+    "entry-replaced": "derive it again from the version that stands now",
+    "entry-revoked": "derive it again from what stands now, or forget it",
+    "entry-missing": "put the entry that it rests on, then derive it again",
+    "entry-dirty": "put the entry that it rests on anew, then derive it again",
+    "entry-unknown": "settle the entry that it rests on first",
+    "too-deep": "more than 1,000 entries rest on one another here: derive it from something nearer",
+    "unreadable": "make it readable for the daemon, or depend on something else",
+    "timeout": "raise timeout_ms, or depend on something smaller",
+    "moving": "it changed while it was judged: ask again when its writers rest",
+    "namespace": "you see other files than the daemon does: run a daemon where you are",
+    "no-provenance": "put it with deps (deps: [] says that it rests on nothing)",
+    "no-entry": "put it first",
+    "no-active": "none of its values is active: see entry.history",
+}
+
+MutationOf = Callable[[Fault], dict[str, Any] | None]
+
+
+def hint(fault: Fault) -> str:
+    """The next thing to do about a fault."""
+    if fault.why == "written" and fault.detail:
+        return f"end action {fault.action}, then look again and put the entry anew"
+    return _HINTS.get(fault.why, "")
+
+
+def to_wire(judgement: Judgement, *, clock: str, mutation: MutationOf, key: str | None = None) -> dict[str, Any]:
+    """The verdict as the wire has it. `mutation` finds the newest record that touched a fault's dependency."""
+    entry = judgement.entry
+    answer: dict[str, Any] = {} if key is None else {"key": key}
+    answer |= {
+        "verdict": str(judgement.verdict),
+        "usable": judgement.usable,
+        "standing": None if entry is None else str(entry.standing),
+        "version": None if entry is None else entry.version,
+        "why": judgement.why,
+        "clock": clock,
+        "checked": judgement.proof.name.lower(),
+        "evidence": [_item(fault, mutation) for fault in judgement.faults[:MAX_EVIDENCE]],
+        "more": max(0, len(judgement.faults) - MAX_EVIDENCE),
+    }
+    if judgement.ignored:
+        answer["ignored"] = judgement.ignored
+    return answer
+
+
+def _item(fault: Fault, mutation: MutationOf) -> dict[str, Any]:
+    item: dict[str, Any] = {"dep": None if fault.dep is None else wire_name(fault.dep.text), "why": fault.why}
+    if fault.was is not None:
+        item["was"] = fault.was
+    if fault.now is not None:
+        item["is"] = fault.now
+    if fault.paths:
+        item["paths"] = [wire_name(path) for path in fault.paths]
+    record = mutation(fault) if fault.verdict is Verdict.DIRTY else None
+    if record is not None:
+        item["mutation"] = record
+    if fault.detail:
+        item["detail"] = fault.detail
+    if fault.causes:
+        item["because"] = [_item(cause, lambda _: None) for cause in fault.causes]
+    item["hint"] = hint(fault)
+    return item

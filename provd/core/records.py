@@ -1,0 +1,177 @@
+"""The records of the log, and how they look on the wire.
+
+Rule: everything that changes state is a record, so that clocks, versions and actions share one order. A
+record's number is its key in the log and not part of its value.
+"""
+
+from __future__ import annotations
+
+import base64
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+ALL = b"all"
+"""The scope of a gap that concerns everything (a path starts with `/`)."""
+
+
+class Gap(msgspec.Struct, frozen=True, array_like=True, tag="gap"):
+    """A stretch that nobody vouches for, for the tree at `scope` or for ALL; `run` names the run that it opens."""
+
+    at: int
+    scope: bytes
+    reason: str
+    run: str = ""
+
+
+class ActionEvent(StrEnum):
+    """What happened to an action."""
+
+    BEGIN = "begin"
+    END = "end"
+    RECORD = "record"
+    REFUSED = "refused"
+
+
+class Outcome(StrEnum):
+    """How an action ended; ABORTED is the caller's word that nothing was attempted."""
+
+    DONE = "done"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+class Action(msgspec.Struct, frozen=True, array_like=True, tag="action"):
+    """One event of an action; `id` is the position of its first record.
+
+    `writes` are the texts as they were declared; `objects` and `paths` (literal and real ones) what they mean.
+    """
+
+    at: int
+    event: ActionEvent
+    id: int
+    writes: tuple[bytes, ...] = ()
+    outcome: Outcome | None = None
+    session: str | None = None
+    turn: int | str | None = None
+    note: str | None = None
+    op: bytes = b""
+    objects: tuple[bytes, ...] = ()
+    paths: tuple[bytes, ...] = ()
+
+
+class EntryEvent(StrEnum):
+    """What happened to an entry."""
+
+    PUT = "put"
+    SUPPORTED = "supported"
+    LATE = "late"
+    REVALIDATED = "revalidated"
+    FORGOTTEN = "forgotten"
+
+
+class EntryChange(msgspec.Struct, frozen=True, array_like=True, tag="entry"):
+    """One change of an entry; `version` is the active one afterwards, `superseded` the one that it displaced."""
+
+    at: int
+    event: EntryEvent
+    scope: bytes
+    key: str
+    version: int
+    superseded: int | None = None
+    session: str | None = None
+    turn: int | str | None = None
+    op: bytes = b""
+
+
+class RootChange(msgspec.Struct, frozen=True, array_like=True, tag="root"):
+    """A root was added or removed."""
+
+    at: int
+    event: str
+    path: bytes
+
+
+class Coverage(msgspec.Struct, frozen=True, array_like=True, tag="coverage"):
+    """How much of the tree at `path` is watched from here on: `whole`, `partial` or `none`, and why."""
+
+    at: int
+    path: bytes
+    coverage: str
+    why: str
+
+
+Record = Gap | Action | EntryChange | RootChange | Coverage
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+def encode(record: Record) -> bytes:
+    """The record as it is stored."""
+    return _encoder.encode(record)
+
+
+def decode(data: bytes) -> Record:
+    """The record that `encode` stored; raises msgspec.ValidationError where the bytes are not one."""
+    return _decoder.decode(data)
+
+
+def wire_name(name: bytes) -> str | dict[str, str]:
+    """A name as JSON has it: text where it is UTF-8, else `{"b64": ...}`."""
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(name).decode()}
+
+
+def wire_scope(scope: bytes) -> dict[str, Any]:
+    """A key's scope as answers tell it: `{"root": PATH}` or `{"scope": NAME}`."""
+    if scope.startswith(b"/"):
+        return {"root": wire_name(scope)}
+    return {"scope": scope[1:].decode()}
+
+
+def to_wire(seq: int, record: Record) -> dict[str, Any]:
+    """The record number `seq` as an object of the wire; nanoseconds are decimal strings."""
+    head: dict[str, Any] = {"seq": seq, "at": str(record.at)}
+    match record:
+        case Gap():
+            scope = "all" if record.scope == ALL else wire_name(record.scope)
+            return head | {"type": "gap", "scope": scope, "reason": record.reason}
+        case Action():
+            return head | _present(
+                type="action",
+                event=str(record.event),
+                id=record.id,
+                outcome=record.outcome and str(record.outcome),
+                writes=[wire_name(w) for w in record.writes],
+                session=record.session,
+                turn=record.turn,
+                note=record.note,
+            )
+        case EntryChange():
+            changed = _present(
+                type="entry",
+                event=str(record.event),
+                key=record.key,
+                version=record.version,
+                superseded=record.superseded,
+                session=record.session,
+                turn=record.turn,
+            )
+            return head | changed | wire_scope(record.scope)
+        case RootChange():
+            return head | {"type": "root", "event": record.event, "path": wire_name(record.path)}
+        case Coverage():
+            return head | {
+                "type": "coverage",
+                "path": wire_name(record.path),
+                "coverage": record.coverage,
+                "why": record.why,
+            }
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

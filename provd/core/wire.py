@@ -1,0 +1,129 @@
+"""The wire: bytes in, requests out; answers in, bytes out. JSON-RPC 2.0, one UTF-8 JSON value a line.
+
+Rule: nothing here knows a socket. A bad line is a value too, so that it gets its error and the connection goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from provd.core import errors
+
+MAX_LINE: Final = 16 * 1024 * 1024
+"""Bytes of a line, its end not counted."""
+
+_CODES: Final[dict[str, int]] = {
+    "parse": -32700,
+    "request": -32600,
+    "method": -32601,
+    "params": -32602,
+    "internal": -32603,
+}
+_OWN: Final = -32000
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One request. Without an id it is a notification: carried out, never answered."""
+
+    jsonrpc: str
+    method: str
+    id: int | str | float | None | msgspec.UnsetType = msgspec.UNSET
+    params: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class Bad(msgspec.Struct, frozen=True):
+    """A line that is no request: the error to answer with, and the id where one could be read."""
+
+    error: errors.RequestError
+    id: int | str | float | None = None
+    fatal: bool = False
+
+
+class _Id(msgspec.Struct):
+    id: int | str | float | None = None
+
+
+_requests = msgspec.json.Decoder(Request)
+_ids = msgspec.json.Decoder(_Id)
+_encode = msgspec.json.Encoder().encode
+
+
+class Framer:
+    """Cuts a stream of bytes into lines, whatever the pieces it arrives in.
+
+    After a line over MAX_LINE it is `broken`: it gives one fatal Bad and takes no more.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self.broken = False
+
+    def feed(self, data: bytes) -> list[Request | Bad]:
+        """The requests that `data` completes, in order; empty lines are none."""
+        if self.broken:
+            return []
+        out: list[Request | Bad] = []
+        first, *rest = data.split(b"\n")
+        if rest:
+            lines = [b"".join([*self._pieces, first]), *rest[:-1]]
+            self._pieces, self._held = [rest[-1]], len(rest[-1])
+        else:
+            lines = []
+            self._pieces.append(first)
+            self._held += len(first)
+        for line in lines:
+            if len(line) > MAX_LINE:
+                return [*out, self._broke()]
+            if line.strip():
+                out.append(parse(line))
+        if self._held > MAX_LINE:
+            out.append(self._broke())
+        return out
+
+    def _broke(self) -> Bad:
+        self.broken = True
+        self._pieces.clear()
+        error = errors.LimitExceeded(f"a line is over {MAX_LINE} bytes", "send less at once; this connection ends here")
+        return Bad(error, fatal=True)
+
+
+def parse(line: bytes) -> Request | Bad:
+    """The request that a line holds."""
+    try:
+        request = _requests.decode(line)
+    except msgspec.ValidationError as e:
+        hint = "one JSON-RPC 2.0 request a line: jsonrpc, id, method, params; batches are not taken"
+        return Bad(errors.InvalidRequest(f"not a request: {e}", hint), _id_of(line))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
+        return Bad(errors.ParseError(f"not JSON in UTF-8: {e}", "one UTF-8 JSON value a line"))
+    if request.jsonrpc != "2.0":
+        return Bad(errors.InvalidRequest("jsonrpc is not '2.0'", 'send "jsonrpc": "2.0"'), _id_of(line))
+    return request
+
+
+def _id_of(line: bytes) -> int | str | float | None:
+    try:
+        return _ids.decode(line).id
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def answer(request_id: Any, result: Any) -> bytes:
+    """The line that answers a request. `result` may hold msgspec.Raw."""
+    return _encode({"jsonrpc": "2.0", "id": request_id, "result": result}) + b"\n"
+
+
+def failure(request_id: Any, error: errors.ProvdError) -> bytes:
+    """The line that answers a request with an error."""
+    number = _CODES.get(error.code, _OWN)
+    data = {"code": error.code, "message": error.message, "hint": error.hint} | error.detail
+    body = {"code": number, "message": error.message, "data": data}
+    return _encode({"jsonrpc": "2.0", "id": request_id, "error": body}) + b"\n"
+
+
+def notification(method: str, params: Any) -> bytes:
+    """The line of a notification."""
+    return _encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"

@@ -1,0 +1,162 @@
+"""The daemon: settings to a running service, and back to nothing.
+
+Rule: this is the one place where the rooms are put together. The run's id and its opening gap are durable before
+the socket answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import secrets
+import signal
+import sys
+import time
+from functools import partial
+
+import structlog
+
+from provd import __version__
+from provd.clocks import Clocks
+from provd.core import errors, records
+from provd.disk import Workers
+from provd.handlers import Handlers
+from provd.inquiry import Inquiry
+from provd.lockfile import BoundSocket, StateDirectory
+from provd.logs import configure
+from provd.recorder import Actions, Entries, Roots
+from provd.recorder.actions import end_held
+from provd.recorder.roots import adding
+from provd.resolver import Resolver, real_directory
+from provd.responder import Responder
+from provd.server import Server
+from provd.settings import Settings
+from provd.status import Status
+from provd.store import Store, Writer
+from provd.subscriptions import Subscriptions
+
+_TRIM_EVERY = 60.0
+log = structlog.get_logger("daemon")
+
+
+def main(settings: Settings) -> None:
+    """Runs the daemon until it is told to stop.
+
+    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
+    """
+    configure(settings.log_format)
+    if settings.backend != "auto":
+        raise errors.InvalidParams(f"there is no backend {settings.backend!r} yet", "leave --backend out")
+    directory = StateDirectory(settings.state)
+    try:
+        # The writer's Python is short; without this it would hold the interpreter for 5 ms against every question.
+        sys.setswitchinterval(0.0005)
+        store = Store(os.path.join(settings.state, "store"), settings.map_size)
+        try:
+            run = begin_run(store, settings)
+            listening = BoundSocket(settings.socket)
+            try:
+                _event_loop(_serve(settings, store, run, listening))
+            finally:
+                listening.remove()
+        finally:
+            store.stop()
+    finally:
+        directory.release()
+
+
+def begin_run(store: Store, settings: Settings) -> str:
+    """Makes a new run durable: its id with a gap for all, the end of what was held, the roots of the settings."""
+    run = secrets.token_hex(8)
+    directories = []
+    for path in settings.roots:
+        real = real_directory(path)[1]
+        if real is None:
+            shown = path.decode("utf-8", "backslashreplace")
+            raise errors.RootMissing(f"the root {shown} is no directory", "give --root an existing directory")
+        directories.append(real)
+
+    def begin(writer: Writer) -> None:
+        writer.append(records.Gap(writer.now, records.ALL, "started", run))
+        end_held(writer)
+        for real in directories:
+            adding(real, None)(writer)
+
+    store.run(begin)
+    return run
+
+
+def _event_loop(main_coroutine: object) -> None:
+    try:
+        import uvloop  # noqa: PLC0415  it is not there on every platform
+    except ImportError:
+        asyncio.run(main_coroutine)  # type: ignore[arg-type]
+    else:
+        uvloop.run(main_coroutine)  # type: ignore[arg-type]
+
+
+async def _serve(settings: Settings, store: Store, run: str, listening: BoundSocket) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    store.start(loop)
+    workers = Workers()
+    roots = Roots(store, os.fsencode(settings.state))
+    clocks = Clocks(store, run)
+
+    inquiry = Inquiry(store, workers, lambda: roots.rules)
+    resolver = Resolver(store, workers, lambda: roots.paths)
+    responder = Responder(store, inquiry, resolver, clocks, lambda: roots.paths)
+    actions = Actions(store, inquiry, resolver, clocks)
+    subscriptions = Subscriptions(store, clocks)
+    store.on_commit = lambda _: subscriptions.committed()
+    places = {"socket": settings.socket, "state": settings.state}
+    handlers = Handlers(
+        store,
+        clocks,
+        resolver,
+        responder,
+        Entries(store, inquiry, resolver, clocks),
+        actions,
+        roots,
+        subscriptions,
+        Status(store, clocks, roots, workers, inquiry, responder.durations, places),
+        stop.set,
+    )
+
+    def closed(connection: object) -> None:
+        subscriptions.closed(connection)  # type: ignore[arg-type]
+        actions.closed(connection)
+
+    server = Server(handlers.handle, closed)
+    serving = await server.start(listening.socket)
+    trimming = asyncio.ensure_future(_trim(store, settings))
+    gc.freeze()  # what lives as long as the daemon need not be looked at again
+    log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
+    try:
+        await stop.wait()
+    finally:
+        log.info("stopping")
+        handlers.stopping = True
+        serving.close()
+        trimming.cancel()
+        await server.stop()
+        workers.close()
+        with contextlib.suppress(asyncio.CancelledError):
+            await trimming
+
+
+async def _trim(store: Store, settings: Settings) -> None:
+    """Trims the log, a slice at a time, for ever."""
+    while True:
+        try:
+            oldest = time.time_ns() - settings.max_age * 10**9
+            gone = await store.submit(partial(Writer.trim, keep_records=settings.max_records, oldest_at=oldest))
+        except errors.ProvdError as e:
+            log.warning("the log was not trimmed", reason=e.message)
+            gone = 0
+        if not gone:
+            await asyncio.sleep(_TRIM_EVERY)

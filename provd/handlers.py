@@ -1,0 +1,140 @@
+"""Which method does what: requests of the wire to calls of the rooms that answer or write."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from provd import __version__
+from provd.clocks import Clocks
+from provd.core import errors, params
+from provd.core.records import wire_name
+from provd.core.wire import Request
+from provd.recorder import Actions, Entries, Roots
+from provd.resolver import Resolver, absolute
+from provd.responder import Responder
+from provd.server import Connection
+from provd.status import Status
+from provd.store import Store
+from provd.subscriptions import Subscriptions
+
+PROTOCOL: Final = 1
+
+
+class Handlers:
+    """Handles every request of every connection. `shutdown` asks the daemon to stop."""
+
+    def __init__(
+        self,
+        store: Store,
+        clocks: Clocks,
+        resolver: Resolver,
+        responder: Responder,
+        entries: Entries,
+        actions: Actions,
+        roots: Roots,
+        subscriptions: Subscriptions,
+        status: Status,
+        shutdown: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._clocks = clocks
+        self._resolver = resolver
+        self._responder = responder
+        self._entries = entries
+        self._actions = actions
+        self._roots = roots
+        self._subscriptions = subscriptions
+        self._status = status
+        self._shutdown = shutdown
+        self.stopping = False
+
+    async def handle(self, connection: Connection, request: Request) -> Any:
+        """The result of a request; raises ProvdError."""
+        asked = params.decode(request.method, request.params)
+        if self.stopping:
+            raise errors.ShuttingDown("the daemon is stopping", "start it again (provd run), then ask")
+        foreign = connection.peer.foreign
+        match asked:
+            case params.EntryCheck():
+                return await self._responder.check(asked, foreign=foreign)
+            case params.EntryGet():
+                return await self._responder.get(asked, foreign=foreign)
+            case params.EntryPut():
+                return await self._entries.put(asked, foreign=foreign)
+            case params.EntryRevalidate():
+                return await self._entries.revalidate(asked, foreign=foreign)
+            case params.EntryForget():
+                return await self._entries.forget(asked, foreign=foreign)
+            case params.EntryList():
+                return await self._responder.listed(asked, foreign=foreign)
+            case params.DepsCheck():
+                return await self._responder.deps_check(asked, foreign=foreign)
+            case params.DepsSnapshot():
+                return await self._responder.snapshot(asked, foreign=foreign)
+            case params.ActionBegin() | params.ActionRecord():
+                return await self._begin(connection, asked)
+            case params.ActionEnd():
+                return await self._actions.end(asked)
+            case params.LogSince():
+                return await self._responder.since(asked)
+            case params.Subscribe():
+                return self._subscriptions.subscribe(connection, asked)
+            case params.Unsubscribe():
+                return self._subscriptions.unsubscribe(connection, asked)
+            case params.RootAdd():
+                return await self._add_root(asked)
+            case params.RootRemove():
+                await self._roots.remove(absolute(params.name_bytes(asked.path), "path"))
+                return {"roots": await self._status.roots()}
+            case params.Hello():
+                return self._hello(asked)
+            case params.Audit():
+                return await self._status.audit(asked, self._resolver)
+            case _:
+                return await self._plain(request.method)
+
+    async def _plain(self, method: str) -> Any:
+        """The methods without parameters."""
+        match method:
+            case "log.clock":
+                return self._responder.clock()
+            case "action.list":
+                return self._actions.listed()
+            case "root.list":
+                return {"roots": await self._status.roots()}
+            case "daemon.status":
+                return await self._status.status()
+            case "daemon.shutdown":
+                asyncio.get_running_loop().call_soon(self._shutdown)
+                return {}
+            case _:
+                raise errors.UnknownMethod(f"there is no method {method!r}", "docs/protocol.md lists them")
+
+    async def _begin(self, connection: Connection, asked: params.ActionBegin | params.ActionRecord) -> Any:
+        result = await self._actions.begin(asked, holder=connection, foreign=connection.peer.foreign)
+        if connection.gone:  # it closed while its action was begun
+            self._actions.closed(connection)
+        return result
+
+    async def _add_root(self, asked: params.RootAdd) -> Any:
+        directory = await self._resolver.directory(asked.path)
+        await self._roots.add(directory, None if asked.ignore is None else tuple(asked.ignore))
+        return {"roots": await self._status.roots()}
+
+    def _hello(self, asked: params.Hello) -> dict[str, Any]:
+        if asked.protocol != PROTOCOL:
+            raise errors.VersionMismatch(
+                f"this provd speaks protocol {PROTOCOL}, not {asked.protocol}", "use a client of the same version"
+            )
+        return {
+            "name": "provd",
+            "version": __version__,
+            "protocol": PROTOCOL,
+            "log": self._store.log_id,
+            "run": self._clocks.run,
+            "pid": os.getpid(),
+            "roots": [wire_name(path) for path in self._roots.paths],
+        }

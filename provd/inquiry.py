@@ -1,0 +1,121 @@
+"""Asking the judge: snapshot, triage, read, settle; in a loop, until the answer holds for one moment.
+
+Rule: the snapshot is closed before a file is read. What the log says may change while files are read; then it
+is all judged again, at most three times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from provd.core import verdict
+from provd.core.dependency import Member
+from provd.core.entry import Entry, EntryId
+from provd.core.reading import Found, Reading, Signature
+from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Question, Verdict
+from provd.disk import IgnoreRules, Workers
+from provd.store import Store, View
+
+Targets = Mapping[EntryId, Entry | None]
+ATTEMPTS: Final = 3
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What was read for a question: enough to judge again by other facts of the log."""
+
+    found: Mapping[Reading, Found] = {}
+    stats: Mapping[bytes, Signature | None] = {}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The judgements on the entries asked about, at one position of the log, and what was read for them.
+
+    `began` is the position before anything was read: a clock that is renewed by this answer may not be later.
+    """
+
+    judgements: Judgements
+    began: int
+    position: int
+    findings: Findings
+
+
+class Inquiry:
+    """Answers questions about entries; it never writes. `rules` gives the ignore rules of the moment."""
+
+    def __init__(self, store: Store, workers: Workers, rules: Callable[[], IgnoreRules]) -> None:
+        self._store = store
+        self._workers = workers
+        self._rules = rules
+
+    async def judge(self, targets: Callable[[View], Targets], question: Question, timeout: float) -> Answer:  # noqa: ASYNC109
+        """Judges the entries that `targets` takes from a view, within `timeout` seconds."""
+        deadline = asyncio.get_running_loop().time() + timeout
+        with self._store.view() as view:
+            wanted = targets(view)
+            facts = view.facts(wanted, question)
+        for _ in range(ATTEMPTS):
+            need = verdict.triage(wanted, facts, question)
+            if not isinstance(need, NeedDigests):
+                return Answer(need, facts.position, facts.position, Findings())
+            findings = await self._read(need, deadline)
+            with self._store.view() as view:
+                again = targets(view)
+                then = view.facts(again, question)
+                if again == wanted and msgspec.structs.replace(then, position=facts.position) == facts:
+                    members = self._members(view, need, findings)
+                    judged = verdict.settle(need, findings.found, stats=findings.stats, members=members)
+                    return Answer(judged, facts.position, then.position, findings)
+            wanted, facts = again, then
+        fault = Fault(Verdict.UNKNOWN, "moving", Proof.CONTENT)
+        moving = {i: Judgement(Verdict.UNKNOWN, "moving", Proof.CONTENT, e, (fault,)) for i, e in wanted.items()}
+        return Answer(moving, facts.position, facts.position, Findings())
+
+    async def read(self, readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+        """Reads, in workers, what is named; what is not done in time is `timeout`."""
+        return await self._workers.read(list(readings), self._rules(), timeout) if readings else {}
+
+    async def _read(self, need: NeedDigests, deadline: float) -> Findings:
+        left = max(0.0, deadline - asyncio.get_running_loop().time())
+        found = await self.read(need.readings, left)
+        stats: Mapping[bytes, Signature | None] = {}
+        if need.stats:
+            try:
+                stats = await self._workers.call(signatures, need.stats, timeout=left)
+            except TimeoutError:
+                stats = {}
+        return Findings(found, stats)
+
+    @staticmethod
+    def _members(view: View, need: NeedDigests, findings: Findings) -> dict[tuple[EntryId, int], tuple[Member, ...]]:
+        held = {(i, n): view.members(i, n) for i, n in need.unequal_sets(findings.found)}
+        return {at: members for at, members in held.items() if members is not None}
+
+
+def settle_again(view: View, targets: Targets, question: Question, findings: Findings) -> Judgements:
+    """Judges `targets` by the facts of `view` and what was read before: for a decision inside a transaction."""
+    need = verdict.triage(targets, view.facts(targets, question), question)
+    if not isinstance(need, NeedDigests):
+        return need
+    return verdict.settle(need, findings.found, stats=findings.stats)
+
+
+def signatures(paths: frozenset[bytes]) -> dict[bytes, Signature | None]:
+    """The signature of each path, links followed; None where it is absent. What cannot be statted is left out."""
+    out: dict[bytes, Signature | None] = {}
+    for path in paths:
+        try:
+            st = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            out[path] = None
+        except OSError:
+            continue
+        else:
+            mode = stat.S_IFMT(st.st_mode)
+            out[path] = Signature(st.st_dev, st.st_ino, mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+    return out

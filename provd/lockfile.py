@@ -1,0 +1,146 @@
+"""The daemon's places on disk: the state directory with its lock, and the socket.
+
+Rule: the lock is held for life, and only its holder replaces a socket that nobody listens on. Anything else at
+that path is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+from typing import Final
+
+from provd.core import errors
+from provd.disk import kernelfs
+from provd.store.environment import full_or_unusable
+
+MAX_SOCKET_PATH: Final = 107
+"""Bytes of a socket's path that Linux takes (macOS: 103)."""
+
+
+class StateDirectory:
+    """The state directory, locked until `release`.
+
+    Raises StoreUnusable where it belongs to somebody else, lies on a network file system, cannot be made, or is
+    in use by another daemon; StoreFull where the disk is full.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            st = os.stat(path)
+        except OSError as e:
+            raise self._unusable(e) from e
+        if st.st_uid != os.geteuid():
+            raise errors.StoreUnusable(
+                f"the state directory {path} belongs to user {st.st_uid}, this is user {os.geteuid()}",
+                "run as that user, or give another --state",
+            )
+        if kernelfs.is_network(os.fsencode(path)):
+            raise errors.StoreUnusable(
+                f"the state directory {path} lies on a network file system, where the store is not safe",
+                "give a --state on a local disk",
+            )
+        try:
+            os.chmod(path, 0o700)
+            self._fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as e:
+            raise self._unusable(e) from e
+        self._lock()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise errors.StoreUnusable(
+                f"another daemon (pid {holder}) uses the state directory {self.path}",
+                "ask that one (provd status), stop it (provd stop), or give another --state",
+            ) from None
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError as e:
+            os.close(self._fd)
+            raise self._unusable(e) from e
+
+    def _unusable(self, error: OSError) -> errors.ProvdError:
+        return full_or_unusable(error, self.path)
+
+    def release(self) -> None:
+        """Gives the lock back."""
+        os.close(self._fd)
+
+
+class BoundSocket:
+    """A listening Unix socket at `path`, mode 0600, made by the holder of the state directory's lock.
+
+    Raises StoreUnusable where the path is too long, cannot be bound, or holds something else.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        name = os.fsencode(path)
+        if len(name) > MAX_SOCKET_PATH:
+            raise errors.StoreUnusable(
+                f"the socket path is {len(name)} bytes long, the system takes {MAX_SOCKET_PATH}: {path}",
+                "give a shorter --socket (or PROVD_SOCKET), for example in $XDG_RUNTIME_DIR",
+            )
+        try:
+            os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+            self._clear()
+            self.socket = self._bind()
+            st = os.stat(path)
+        except OSError as e:
+            raise full_or_unusable(e, path) from e
+        self._identity = (st.st_dev, st.st_ino)
+
+    def _clear(self) -> None:
+        """Removes a socket that nobody listens on."""
+        try:
+            st = os.lstat(self.path)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISSOCK(st.st_mode):
+            raise errors.StoreUnusable(
+                f"{self.path} is there and is no socket: it is left alone", "remove it, or give another --socket"
+            )
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(2)
+            try:
+                probe.connect(self.path)
+            except OSError as e:
+                if e.errno != errno.ECONNREFUSED:
+                    raise errors.StoreUnusable(
+                        f"somebody may listen on {self.path}: {e.strerror or e}", "give another --socket"
+                    ) from None
+                os.unlink(self.path)
+                return
+        raise errors.StoreUnusable(
+            f"another program listens on {self.path}: it is left alone", "give another --socket, or stop that program"
+        )
+
+    def _bind(self) -> socket.socket:
+        listening = socket.socket(socket.AF_UNIX)
+        before = os.umask(0o177)
+        try:
+            listening.bind(self.path)
+        except OSError:
+            listening.close()
+            raise
+        finally:
+            os.umask(before)
+        return listening
+
+    def remove(self) -> None:
+        """Removes the socket, if it is still the one that was made here."""
+        with contextlib.suppress(OSError):
+            st = os.lstat(self.path)
+            if (st.st_dev, st.st_ino) == self._identity:
+                os.unlink(self.path)

@@ -1,0 +1,277 @@
+"""Actions: what agents declare before and after they change something.
+
+Rule: a begin is durable before it is answered (write-ahead), and covers all it names until it ends. A refused
+begin makes its objects a gap, since the agent may go on all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from provd.clocks import Clocks
+from provd.core import errors, evidence, params, records
+from provd.core.dependency import PATH_KINDS, Kind, base
+from provd.core.entry import EntryId
+from provd.core.records import ActionEvent, Outcome
+from provd.core.verdict import Judgements, Question
+from provd.inquiry import Findings, Inquiry, settle_again
+from provd.resolver import Resolver, dependencies
+from provd.store import Store, Writer
+from provd.store.keys import Answered, OpenAction
+
+MAX_AFFECTED: Final = 10_000
+"""Entries counted as affected; more are told as `more`."""
+_KEYS_TOLD: Final = 100
+_PATIENCE: Final = 2.0
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """A begin (or a record of what is done) as it was asked for. `paths` are literal and real."""
+
+    method: str
+    writes: tuple[bytes, ...]
+    objects: tuple[bytes, ...]
+    paths: tuple[bytes, ...]
+    guards: tuple[EntryId, ...]
+    hold: bool
+    outcome: Outcome | None
+    session: str | None
+    turn: int | str | None
+    note: str | None
+    op: str | None
+    foreign: bool
+
+
+class _Refused(msgspec.Struct, frozen=True):
+    verdicts: dict[str, Any]
+    seq: int
+
+
+class Actions:
+    """Begins, records and ends actions. `holder` stands for a connection."""
+
+    def __init__(self, store: Store, inquiry: Inquiry, resolver: Resolver, clocks: Clocks) -> None:
+        self._store = store
+        self._inquiry = inquiry
+        self._resolver = resolver
+        self._clocks = clocks
+        self._held: dict[Hashable, set[int]] = {}
+
+    async def begin(self, asked: params.ActionBegin | params.ActionRecord, *, holder: Hashable, foreign: bool) -> Any:
+        """`action.begin`, `action.record`; raises ActionStale, DependencyMalformed and what does not parse."""
+        begin = await self._request(asked, foreign=foreign)
+        findings = Findings()
+        if begin.guards:
+            answer = await self._inquiry.judge(
+                lambda view: {i: view.entry(i) for i in begin.guards}, Question(foreign=foreign), _PATIENCE
+            )
+            findings = answer.findings
+        result = await self._store.submit(_Begin(begin, findings, self._clocks))
+        if isinstance(result, _Refused):
+            raise errors.ActionStale(
+                "not every entry of if_usable is usable: nothing was begun, and its objects are unknown since",
+                "look again, put the entries anew, then begin",
+                verdicts=result.verdicts,
+                seq=result.seq,
+            )
+        if begin.hold and isinstance(result, dict):
+            self._held.setdefault(holder, set()).add(result["id"])
+        return result
+
+    async def _request(self, asked: params.ActionBegin | params.ActionRecord, *, foreign: bool) -> Begin:
+        place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
+        deps = [dep for dep, _ in dependencies(asked.writes, place.root)]
+        if any(dep.kind is Kind.ENTRY for dep in deps):
+            raise errors.DependencyMalformed("an action writes objects and paths, not entries", "put the entry instead")
+        if len((asked.note or "").encode()) > params.MAX_NOTE:
+            raise errors.LimitExceeded("the note is over 64 KiB", "keep a path to it instead")
+        keys = [params.key(key) for key in asked.if_usable or ()]
+        reals = {} if foreign else await self._resolver.real_bases(deps)
+        bases = {base(dep) for dep in deps if dep.kind in PATH_KINDS}
+        is_record = isinstance(asked, params.ActionRecord)
+        return Begin(
+            method="action.record" if is_record else "action.begin",
+            writes=tuple(dep.text for dep in deps),
+            objects=tuple(sorted({dep.name for dep in deps if dep.kind is Kind.OBJECT})),
+            paths=tuple(sorted(bases | {reals[b] for b in bases if b in reals})),
+            guards=tuple(EntryId(place.need_scope(), key) for key in keys),
+            hold=not isinstance(asked, params.ActionRecord) and asked.hold,
+            outcome=Outcome(asked.outcome) if isinstance(asked, params.ActionRecord) else None,
+            session=asked.session,
+            turn=asked.turn,
+            note=asked.note,
+            op=asked.op,
+            foreign=foreign,
+        )
+
+    async def end(self, asked: params.ActionEnd) -> Any:
+        """`action.end`; raises ActionUnknown."""
+        outcome = Outcome(asked.outcome)
+        seq = await self._store.submit(lambda writer: end(writer, asked.id, outcome))
+        for held in self._held.values():
+            held.discard(asked.id)
+        return {"id": asked.id, "clock": self._clocks.token(seq)}
+
+    def listed(self) -> dict[str, Any]:
+        """`action.list`: the open actions, oldest first."""
+        with self._store.view() as view:
+            return {"actions": [action_wire(action) for action in view.actions()]}
+
+    def closed(self, holder: Hashable) -> None:
+        """A connection closed: what it held has failed."""
+        for action_id in self._held.pop(holder, ()):
+            failed = partial(end, action_id=action_id, outcome=Outcome.FAILED)
+            self._store.submit(failed).add_done_callback(_ignore)
+
+
+def action_wire(action: OpenAction) -> dict[str, Any]:
+    """An open action as the wire has it; `at` in nanoseconds."""
+    names = [b"object:" + name for name in action.objects] + [b"file:" + path for path in action.paths]
+    told = {"id": action.id, "at": str(action.at), "writes": [records.wire_name(n) for n in names], "hold": action.hold}
+    extra = {"session": action.session, "turn": action.turn, "note": action.note}
+    return told | {name: value for name, value in extra.items() if value is not None}
+
+
+def _ignore(future: Any) -> None:
+    """An action that its holder ended itself is no error, and nobody waits for this answer."""
+    if not future.cancelled():
+        future.exception()
+
+
+class _Begin:
+    """One begin, inside its transaction."""
+
+    def __init__(self, begin: Begin, findings: Findings, clocks: Clocks) -> None:
+        self._begin = begin
+        self._findings = findings
+        self._clocks = clocks
+
+    def __call__(self, writer: Writer) -> Any:
+        begin = self._begin
+        if begin.op is not None and (answered := writer.answered(begin.method, begin.op)):
+            return msgspec.Raw(answered.answer)
+        if begin.guards:
+            targets = {i: writer.entry(i) for i in begin.guards}
+            judged = settle_again(writer, targets, Question(foreign=begin.foreign), self._findings)
+            if not all(judgement.usable for judgement in judged.values()):
+                return self._refuse(writer, judged)
+        seq = writer.head() + 1
+        event = ActionEvent.BEGIN if begin.outcome is None else ActionEvent.RECORD
+        writer.append(self._record(writer, event, seq))
+        if begin.outcome is None:
+            _open(writer, begin, seq)
+        else:
+            _written(writer, begin.objects, begin.paths, action=seq, at=seq)
+        answer = {"id": seq, "seq": seq, "clock": self._clocks.token(seq), "affects": affects(writer, begin)}
+        if begin.op is not None:
+            writer.put_answer(begin.method, begin.op, Answered(seq, msgspec.json.encode(answer)))
+        return answer
+
+    def _record(self, writer: Writer, event: ActionEvent, seq: int) -> records.Action:
+        begin = self._begin
+        op = b"" if begin.op is None else writer.op_key(begin.method, begin.op)
+        return records.Action(
+            writer.now,
+            event,
+            seq,
+            begin.writes,
+            begin.outcome,
+            begin.session,
+            begin.turn,
+            begin.note,
+            op,
+            begin.objects,
+            begin.paths,
+        )
+
+    def _refuse(self, writer: Writer, judged: Judgements) -> _Refused:
+        seq = writer.append(self._record(writer, ActionEvent.REFUSED, writer.head() + 1))
+        for name in self._begin.objects:
+            writer.put_object(msgspec.structs.replace(writer.object_state(name), refused=seq))
+        token = self._clocks.token(seq)
+        return _Refused(
+            {
+                entry_id.key: evidence.to_wire(judgement, clock=token, mutation=lambda _: None, key=entry_id.key)
+                for entry_id, judgement in judged.items()
+            },
+            seq,
+        )
+
+
+def _open(writer: Writer, begin: Begin, seq: int) -> None:
+    for name in begin.objects:
+        state = writer.object_state(name)
+        writer.put_object(msgspec.structs.replace(state, open=(*state.open, seq)))
+    for path in begin.paths:
+        there = writer.path_state(path)
+        writer.put_path(msgspec.structs.replace(there, open=(*there.open, seq)))
+    action = OpenAction(
+        seq,
+        writer.now,
+        ActionEvent.BEGIN,
+        begin.objects,
+        begin.paths,
+        begin.hold,
+        begin.session,
+        begin.turn,
+        begin.note,
+    )
+    writer.put_action(action)
+
+
+def _written(writer: Writer, objects: Iterable[bytes], paths: Iterable[bytes], *, action: int, at: int) -> None:
+    """The interval of a write ended at position `at`."""
+    for name in objects:
+        writer.put_object(msgspec.structs.replace(writer.object_state(name), last_end=at, last_action=action))
+    for path in paths:
+        writer.put_path(msgspec.structs.replace(writer.path_state(path), last_end=at, last_action=action))
+
+
+def end(writer: Writer, action_id: int, outcome: Outcome) -> int:
+    """Ends an open action and returns the position of its end; raises ActionUnknown."""
+    action = writer.action(action_id)
+    if action is None:
+        raise errors.ActionUnknown(f"no open action has the id {action_id}", "provd action ls shows the open ones")
+    seq = writer.append(
+        records.Action(
+            writer.now,
+            ActionEvent.END,
+            action_id,
+            (),
+            outcome,
+            action.session,
+            action.turn,
+            objects=action.objects,
+            paths=action.paths,
+        )
+    )
+    for name in action.objects:
+        state = writer.object_state(name)
+        writer.put_object(msgspec.structs.replace(state, open=tuple(i for i in state.open if i != action_id)))
+    for path in action.paths:
+        there = writer.path_state(path)
+        writer.put_path(msgspec.structs.replace(there, open=tuple(i for i in there.open if i != action_id)))
+    if outcome is not Outcome.ABORTED:
+        _written(writer, action.objects, action.paths, action=action_id, at=seq)
+    writer.delete_action(action_id)
+    return seq
+
+
+def end_held(writer: Writer) -> None:
+    """Ends what was held when the last run ended: its connections are gone."""
+    for action in writer.actions():
+        if action.hold:
+            end(writer, action.id, Outcome.FAILED)
+
+
+def affects(writer: Writer, begin: Begin) -> dict[str, Any]:
+    """The entries that the writes could invalidate, with all that rests on them."""
+    touched = writer.touched(begin.objects, begin.paths, MAX_AFFECTED)
+    told: dict[str, Any] = {"count": len(touched), "keys": [i.key for i in touched[:_KEYS_TOLD]]}
+    if len(touched) == MAX_AFFECTED:
+        told["more"] = True
+    return told

@@ -1,0 +1,160 @@
+"""What a request names: its root and scope, its dependencies, the real paths of what it rests on.
+
+Rule: what may hang on a file system is asked in a worker. A root that once was one is known by name, so that
+questions about a directory that is gone are still answered.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
+
+from provd.core import dependency, errors, params
+from provd.core.dependency import PATH_KINDS, Dependency, base
+from provd.disk import Workers
+from provd.store import Store
+
+_PATIENCE = 2.0
+"""Seconds for which a root's directory is waited for."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a request stands: relative paths are joined to `root`; keys live in `scope` (None: to be said)."""
+
+    root: bytes | None
+    scope: bytes | None
+
+    def need_scope(self) -> bytes:
+        """The scope; raises RootAmbiguous where none was given and there is not exactly one root."""
+        if self.scope is None:
+            raise errors.RootAmbiguous(
+                "no root was given and there is not exactly one watched root",
+                'send root (any directory), or scope: "NAME" for what belongs to none; provd watch ls shows the roots',
+            )
+        return self.scope
+
+
+class Directory(msgspec.Struct, frozen=True):
+    """An existing directory: its real path, device and inode."""
+
+    path: bytes
+    dev: int
+    ino: int
+
+
+class Resolver:
+    """Resolves requests against the roots of the moment, which `roots` tells."""
+
+    def __init__(self, store: Store, workers: Workers, roots: Callable[[], Sequence[bytes]]) -> None:
+        self._store = store
+        self._workers = workers
+        self._roots = roots
+
+    async def place(self, root: params.Name | None, scope: str | None = None, *, foreign: bool = False) -> Place:
+        """The place that `root` and `scope` say; raises RootMissing, InvalidParams."""
+        where = None if root is None else absolute(params.name_bytes(root), "root")
+        roots = self._roots()
+        if where is None:
+            where = real = roots[0] if len(roots) == 1 else None
+        elif foreign or where in roots or self._known(where):
+            real = where
+        else:
+            real = await self._real(where)
+        if scope is None:
+            return Place(where, real)
+        if not 1 <= len(scope.encode()) <= dependency.MAX_NAME:
+            raise errors.LimitExceeded("a scope's name is empty or too long", f"1 to {dependency.MAX_NAME} bytes")
+        return Place(where, b"=" + scope.encode())
+
+    def _known(self, scope: bytes) -> bool:
+        with self._store.view() as view:
+            return view.scope_number(scope) is not None
+
+    async def _real(self, root: bytes) -> bytes:
+        shown = root.decode("utf-8", "backslashreplace")
+        try:
+            real, directory = await self._workers.call(real_directory, root, timeout=_PATIENCE)
+        except (OSError, ValueError) as e:  # TimeoutError is an OSError
+            raise errors.RootMissing(f"{shown}: {e or 'it does not answer'}", "send an existing directory") from None
+        if directory is None and not self._known(real):
+            raise errors.RootMissing(f"{shown} is no directory", "send the absolute path of a directory that exists")
+        return real
+
+    async def directory(self, path: params.Name) -> Directory:
+        """The existing directory at `path`; raises RootMissing, InvalidParams."""
+        where = absolute(params.name_bytes(path), "path")
+        shown = where.decode("utf-8", "backslashreplace")
+        try:
+            _, directory = await self._workers.call(real_directory, where, timeout=_PATIENCE)
+        except (OSError, ValueError) as e:
+            raise errors.RootMissing(f"{shown}: {e or 'it does not answer'}", "give an existing directory") from None
+        if directory is None:
+            raise errors.RootMissing(f"{shown} is no directory", "give an existing directory")
+        return directory
+
+    async def real_bases(self, deps: Iterable[Dependency]) -> dict[bytes, bytes]:
+        """The real path of the base of each path dependency, where it can be told in time."""
+        return await self.real_paths({base(dep) for dep in deps if dep.kind in PATH_KINDS})
+
+    async def real_paths(self, paths: Collection[bytes]) -> dict[bytes, bytes]:
+        """The real path of each path, where it can be told in time."""
+        if not paths:
+            return {}
+        try:
+            return await self._workers.call(real_paths, paths, timeout=_PATIENCE)
+        except TimeoutError:
+            return {}
+
+
+def absolute(path: bytes, field: str) -> bytes:
+    """`path` without slashes at its end; raises InvalidParams where it is not absolute or no path at all."""
+    if not path.startswith(b"/") or b"\0" in path:
+        raise errors.InvalidParams(
+            f"{field} {path[:120].decode('utf-8', 'backslashreplace')!r} is no absolute path", "send an absolute path"
+        )
+    return path.rstrip(b"/") or b"/"
+
+
+def dependencies(given: params.Dependencies, root: bytes | None) -> list[tuple[Dependency, str | None]]:
+    """Parsed dependencies with the client's digests; raises DependencyMalformed and its kin, LimitExceeded."""
+    if len(given) > params.MAX_DEPENDENCIES:
+        raise errors.LimitExceeded(
+            f"{len(given)} dependencies", f"at most {params.MAX_DEPENDENCIES}; use tree: or glob:"
+        )
+    out = []
+    for one in given:
+        text, digest = params.wire_dependency(one)
+        dep = dependency.parse(text, root)
+        out.append((dep, None if digest is None else dependency.check_digest(dep, digest)))
+    return out
+
+
+def real_directory(path: bytes) -> tuple[bytes, Directory | None]:
+    """The real path of `path`, and the directory there, None where there is none. Raises OSError, ValueError."""
+    real = os.path.realpath(path)
+    try:
+        st = os.stat(real)
+    except (FileNotFoundError, NotADirectoryError):
+        return real, None
+    return real, Directory(real, st.st_dev, st.st_ino) if stat.S_ISDIR(st.st_mode) else None
+
+
+def real_paths(paths: Iterable[bytes]) -> dict[bytes, bytes]:
+    """The real path of each path. Each directory is resolved once."""
+    directories: dict[bytes, bytes] = {}
+    out: dict[bytes, bytes] = {}
+    for path in paths:
+        parent, _, name = path.rpartition(b"/")
+        try:
+            if name in {b"", b".", b".."} or os.path.islink(path):
+                out[path] = os.path.realpath(path)
+                continue
+            if parent not in directories:
+                directories[parent] = os.path.realpath(parent or b"/")
+        except OSError:
+            continue
+        out[path] = directories[parent].rstrip(b"/") + b"/" + name
+    return out

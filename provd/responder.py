@@ -1,0 +1,286 @@
+"""Answers questions, and never writes: entries, dependencies, the log.
+
+Rule: what it says was durable, and every file that it speaks of was read for this question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from provd.clocks import Clocks
+from provd.core import errors, evidence, params, records
+from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, is_under
+from provd.core.entry import Entry, EntryId, Kept
+from provd.core.reading import Reading
+from provd.core.verdict import Fault, Judgement, Question
+from provd.inquiry import Answer, Inquiry
+from provd.resolver import Resolver, absolute, dependencies
+from provd.statistics import Durations
+from provd.store import Store, View
+
+_SLICE: Final = 64
+"""Entries judged at once for a list, so that others are answered in between."""
+_LIST_PATIENCE: Final = 2.0
+_NOBODY: Final = EntryId(b"", "")
+"""Stands for what is asked about without being an entry."""
+
+
+class Responder:
+    """Answers. `uncovered` tells the roots whose silence proves nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        inquiry: Inquiry,
+        resolver: Resolver,
+        clocks: Clocks,
+        uncovered: Callable[[], list[bytes]],
+    ) -> None:
+        self._store = store
+        self._inquiry = inquiry
+        self._resolver = resolver
+        self._clocks = clocks
+        self._uncovered = uncovered
+        self.durations = Durations()
+
+    # entries
+
+    async def check(self, asked: params.EntryCheck, *, foreign: bool) -> Any:
+        """`entry.check`: a verdict for a key, or one for each of several keys."""
+        if (asked.key is None) == (asked.keys is None):
+            raise errors.InvalidParams("neither or both of key and keys", "send one of them")
+        keys = asked.keys if asked.keys is not None else [asked.key or ""]
+        if len(keys) > params.MAX_KEYS:
+            raise errors.LimitExceeded(f"{len(keys)} keys", f"at most {params.MAX_KEYS} at once")
+        told, _ = await self._verdicts(keys, asked, foreign=foreign)
+        return {"verdicts": told} if asked.keys is not None else told[keys[0]]
+
+    async def get(self, asked: params.EntryGet, *, foreign: bool) -> Any:
+        """`entry.get`: the verdict, with value and meta where it is usable or the caller wants it all the same."""
+        place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
+        entry_id = EntryId(place.need_scope(), params.key(asked.key))
+        while True:  # the value must be that of the version that was judged
+            told, answer = await self._verdicts([asked.key], asked, foreign=foreign)
+            verdict = told[asked.key]
+            judged = answer.judgements[entry_id]
+            if judged.entry is None or not (judged.usable or verdict["verdict"] in asked.even_if):
+                return verdict
+            with self._store.view() as view:
+                there = view.entry(entry_id)
+                stored = view.stored(entry_id)
+            if there is not None and there.version == judged.entry.version:
+                value = {} if stored.value is None else {"value": msgspec.Raw(stored.value)}
+                meta = {} if stored.meta is None else {"meta": msgspec.Raw(stored.meta)}
+                return verdict | value | meta
+
+    async def _verdicts(self, keys: list[str], asked: params.Asked, *, foreign: bool) -> tuple[dict[str, Any], Answer]:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
+        scope = place.need_scope()
+        ids = [EntryId(scope, params.key(key)) for key in keys]
+        answer = await self._inquiry.judge(
+            lambda view: {entry_id: view.entry(entry_id) for entry_id in ids},
+            Question(revalidate=asked.revalidate, foreign=foreign),
+            asked.timeout_ms / 1000,
+        )
+        told = {i.key: self._told(i.key, answer.judgements[i], answer.position) for i in ids}
+        self.durations.add(loop.time() - began)
+        return told, answer
+
+    def _told(self, key: str | None, judgement: Judgement, position: int) -> dict[str, Any]:
+        token = self._clocks.token(position)
+        if not judgement.faults:
+            return evidence.to_wire(judgement, clock=token, mutation=lambda _: None, key=key)
+        with self._store.view() as view:
+            return evidence.to_wire(judgement, clock=token, mutation=_newest(view, judgement.entry), key=key)
+
+    async def deps_check(self, asked: params.DepsCheck, *, foreign: bool) -> Any:
+        """`deps.check`: a verdict on dependencies without an entry."""
+        place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
+        since = None if asked.fetched_at is None else self._clocks.since(asked.fetched_at)
+        kept = []
+        for dep, digest in dependencies(asked.deps, place.root):
+            if since is None and digest is None:
+                raise errors.ClockMissing(
+                    f"nothing says when {records.wire_name(dep.text)!r} was read", "send fetched_at, or its digest"
+                )
+            version = None
+            if dep.kind is Kind.ENTRY:
+                place.need_scope()
+                version = self._version_at(EntryId(place.need_scope(), dep.name.decode()), digest, since)
+            kept.append(Kept(dep, digest if dep.kind in PATH_KINDS else None, version))
+        position = self._store.head if since is None else since.position
+        entry_id = EntryId(place.scope or b"", "")
+        entry = Entry(entry_id, 0, 0, position, tuple(kept), 0)
+        question = Question(revalidate=asked.revalidate, foreign=foreign)
+        answer = await self._inquiry.judge(lambda _: {entry_id: entry}, question, asked.timeout_ms / 1000)
+        told = self._told(None, answer.judgements[entry_id], answer.position)
+        return told | {"standing": None, "version": None}
+
+    def _version_at(self, entry_id: EntryId, digest: str | None, since: Any) -> int | None:
+        if digest is not None:
+            return int(digest.removeprefix("version:"))
+        if since is None or not since.exact:
+            return None
+        with self._store.view() as view:
+            there = view.entry(entry_id)
+        return there.version if there is not None and there.version <= since.position else 0
+
+    async def snapshot(self, asked: params.DepsSnapshot, *, foreign: bool) -> Any:
+        """`deps.snapshot`: the digests of what is there, to compare and show."""
+        place = await self._resolver.place(asked.root, foreign=foreign)
+        clock = self._clocks.token(self._store.head)
+        wanted = dependencies(asked.deps, place.root)
+        readings = {
+            dep: Reading(dep.kind, dep.name, algorithm_of(digest)) for dep, digest in wanted if dep.kind in PATH_KINDS
+        }
+        found = {} if foreign else await self._inquiry.read(frozenset(readings.values()), 30.0)
+        digests: list[dict[str, Any]] = []
+        for dep, _ in wanted:
+            item: dict[str, Any] = {"dep": records.wire_name(dep.text), "digest": None}
+            if dep.kind in PATH_KINDS:
+                there = found.get(readings[dep])
+                item["digest"] = there and there.digest
+                if there is None:
+                    item["why"] = "namespace"
+                elif there.digest is None:
+                    item |= {"why": str(there.trouble), "detail": there.detail}
+                if there is not None and there.ignored:
+                    item["ignored"] = there.ignored
+            elif dep.kind is Kind.ENTRY:
+                with self._store.view() as view:
+                    entry = view.entry(EntryId(place.need_scope(), dep.name.decode()))
+                item["digest"] = None if entry is None else f"version:{entry.version}"
+            digests.append(item)
+        return {"clock": clock, "digests": digests}
+
+    async def listed(self, asked: params.EntryList, *, foreign: bool) -> Any:
+        """`entry.list`: the entries of a scope in order of key, by prefix, path and verdict; `after` goes on."""
+        place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
+        scope = place.need_scope()
+        touching = None
+        if asked.touching is not None:
+            named = params.name_bytes(asked.touching)
+            path = named if named.startswith(b"/") else (place.root or b"") + b"/" + named
+            path = absolute(path, "touching")
+            reals = {} if foreign else await self._resolver.real_paths([path])
+            with self._store.view() as view:
+                touching = {e.id for at in {path, reals.get(path, path)} for e in view.on_path(at)}
+        out: list[dict[str, Any]] = []
+        after = asked.after
+        while len(out) < asked.limit:
+            with self._store.view() as view:
+                entries = view.entries(scope, asked.prefix, after, _SLICE)
+            if not entries:
+                return {"entries": out}
+            after = entries[-1].id.key
+            kept = [e for e in entries if touching is None or e.id in touching]
+            kept = [e for e in kept if asked.standing is None or e.standing == asked.standing]
+            out += await self._rows(kept, asked.verdict, foreign=foreign)
+        if len(out) > asked.limit:
+            out = out[: asked.limit]
+            after = out[-1]["key"]
+        return {"entries": out, "after": after}
+
+    async def _rows(self, entries: list[Entry], verdict: str | None, *, foreign: bool) -> list[dict[str, Any]]:
+        if verdict is None or not entries:
+            return [self._row(entry) for entry in entries]
+        ids = [entry.id for entry in entries]
+        answer = await self._inquiry.judge(
+            lambda view: {i: view.entry(i) for i in ids}, Question(foreign=foreign), _LIST_PATIENCE
+        )
+        judged = ((entry, answer.judgements[entry.id]) for entry in entries)
+        return [self._row(e) | {"verdict": verdict, "why": j.why} for e, j in judged if j.verdict == verdict]
+
+    def _row(self, entry: Entry) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "key": entry.id.key,
+            "version": entry.version,
+            "standing": str(entry.standing),
+            "clock": self._clocks.token(entry.clock),
+            "dependencies": None if entry.deps is None else len(entry.deps),
+            "supports": entry.supports,
+            "at": str(entry.at),
+        }
+        extra = {"session": entry.session, "turn": entry.turn}
+        return row | {name: value for name, value in extra.items() if value is not None}
+
+    # the log
+
+    def clock(self) -> dict[str, Any]:
+        """`log.clock`: take it before reading the sources."""
+        return {"clock": self._clocks.token(self._store.head)}
+
+    async def since(self, asked: params.LogSince) -> Any:
+        """`log.since`: the records after a clock, and whether they are all that happened."""
+        since = self._clocks.since(asked.clock)
+        paths = await self._paths(asked)
+        start = since.position if since.exact else self._clocks.started - 1
+        with self._store.view() as view:
+            oldest, head = view.oldest(), view.head()
+            batch = view.records(start, asked.limit)
+            complete = since.exact and (start + 1 >= oldest or start == head)
+            more = bool(batch) and batch[-1][0] < head
+        if any(isinstance(r, records.Gap) and _concerns(r, paths) for _, r in batch):
+            complete = False
+        uncovered = self._uncovered_of(paths)
+        last = batch[-1][0] if batch else max(start, 0)
+        told: dict[str, Any] = {
+            "records": [records.to_wire(seq, r) for seq, r in batch if paths is None or _concerns(r, paths)],
+            "clock": self._clocks.token(last),
+            "complete": complete and not uncovered,
+        }
+        if more:
+            told["more"] = True
+        if uncovered:
+            told["uncovered"] = [records.wire_name(path) for path in uncovered]
+        return told
+
+    async def _paths(self, asked: params.LogSince) -> list[bytes] | None:
+        if asked.paths is None:
+            return None
+        place = await self._resolver.place(asked.root)
+        named = [params.name_bytes(name) for name in asked.paths]
+        return [absolute(p if p.startswith(b"/") else (place.root or b"") + b"/" + p, "path") for p in named]
+
+    def _uncovered_of(self, paths: list[bytes] | None) -> list[bytes]:
+        return self._uncovered() if paths is None else paths  # nothing is watched in this version
+
+
+def _concerns(record: records.Record, paths: list[bytes] | None) -> bool:
+    """Whether a record says something about one of `paths` (None: about anything)."""
+    if paths is None:
+        return True
+    match record:
+        case records.Gap():
+            return record.scope == records.ALL or any(_overlap(record.scope, path) for path in paths)
+        case records.RootChange() | records.Coverage():
+            return any(_overlap(record.path, path) for path in paths)
+        case records.Action():
+            return any(_overlap(written, path) for written in record.paths for path in paths)
+        case records.EntryChange():
+            return False
+
+
+def _overlap(one: bytes, other: bytes) -> bool:
+    return is_under(one, other) or is_under(other, one)
+
+
+def _newest(view: View, entry: Entry | None) -> evidence.MutationOf:
+    """Finds the newest record that touched a dependency at fault: what an action declared of it."""
+    kept = {k.dep: k for k in entry.deps or ()} if entry is not None else {}
+
+    def newest(fault: Fault) -> dict[str, Any] | None:
+        action = fault.action
+        if action is None and entry is not None and fault.dep in kept and fault.dep.kind in PATH_KINDS:
+            touch = view.touch(kept[fault.dep])
+            action = touch.action if touch is not None and touch.since(entry.clock) else None
+        record = None if action is None else view.record(action)
+        return None if record is None or action is None else records.to_wire(action, record)
+
+    return newest

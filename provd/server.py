@@ -1,0 +1,219 @@
+"""The Unix socket: bytes to requests, requests to the handler it is given, answers to bytes.
+
+Rule: a client can be wrong, slow or gone, and nobody else notices. Each request is a task of its own; answers go
+out as they come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+import msgspec
+import structlog
+
+from provd import faults
+from provd.core import errors, wire
+from provd.core.wire import Bad, Framer, Request
+
+MAX_CONNECTIONS: Final = 1024
+MAX_UNDRAINED: Final = 64 * 1024 * 1024
+"""Bytes that a client may leave unread before it is cut off."""
+_MAX_IN_FLIGHT: Final = 1000
+"""Requests of one connection in work at once; more wait in the socket."""
+_GRACE: Final = 5.0
+"""Seconds for which a connection that ends may still read its last answer."""
+
+log = structlog.get_logger("server")
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Who is at the other end, as the kernel says; `foreign` if it may see other files than the daemon."""
+
+    pid: int
+    uid: int
+    foreign: bool
+
+
+Handler = Callable[["Connection", Request], Awaitable[Any]]
+
+
+class Server:
+    """Serves connections with `handler`. `closed` is called with each connection that ended."""
+
+    def __init__(self, handler: Handler, closed: Callable[[Connection], None]) -> None:
+        self.handler = handler
+        self.closed = closed
+        self.connections: set[Connection] = set()
+        self.stopping = False
+
+    async def start(self, listening: socket.socket) -> asyncio.AbstractServer:
+        """Serves a bound socket."""
+        loop = asyncio.get_running_loop()
+        return await loop.create_unix_server(lambda: Connection(self), sock=listening, backlog=128)
+
+    async def stop(self) -> None:
+        """Lets what is in work be answered, for a moment, and closes all connections."""
+        self.stopping = True
+        tasks = {task for connection in self.connections for task in connection.tasks}
+        if tasks:
+            await asyncio.wait(tasks, timeout=_GRACE)
+        for connection in list(self.connections):
+            connection.close()
+
+
+class Connection(asyncio.Protocol):
+    """One client."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._framer = Framer()
+        self._transport: asyncio.Transport
+        self._drained: asyncio.Event = asyncio.Event()
+        self._drained.set()
+        self._paused = False
+        self._ending = False
+        self.peer = Peer(0, -1, foreign=True)
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.gone = False
+
+    # the protocol's callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's are none by class
+        transport.set_write_buffer_limits(high=1024 * 1024)
+        self.peer = peer_of(transport.get_extra_info("socket"))
+        self._server.connections.add(self)
+        if len(self._server.connections) > MAX_CONNECTIONS:
+            self._refuse(
+                errors.LimitExceeded(f"{MAX_CONNECTIONS} connections are open", "close some, or use one for many")
+            )
+        elif self.peer.uid not in {0, os.geteuid()}:
+            self._refuse(errors.RequestError("only the daemon's own user may connect", "run a daemon of your own"))
+
+    def data_received(self, data: bytes) -> None:
+        if self._ending:
+            return
+        for request in self._framer.feed(data):
+            if isinstance(request, Bad):
+                self._write(wire.failure(request.id, request.error))
+                if request.fatal:
+                    self._end()
+            else:
+                task = asyncio.ensure_future(self._serve(request))
+                self.tasks.add(task)
+                task.add_done_callback(self._served)
+        if len(self.tasks) > _MAX_IN_FLIGHT and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """A client that has said all may still wait for its answers."""
+        if not self.tasks:
+            return False
+        self._ending = True
+        return True
+
+    def pause_writing(self) -> None:
+        self._drained.clear()
+
+    def resume_writing(self) -> None:
+        self._drained.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # a client that vanishes is no fault
+        self.gone = True
+        self._drained.set()
+        self._server.connections.discard(self)
+        self._server.closed(self)
+
+    # serving
+
+    async def _serve(self, request: Request) -> None:
+        wanted = request.id is not msgspec.UNSET
+        try:
+            result = await self._server.handler(self, request)
+            line = wire.answer(request.id, result) if wanted else b""
+            if len(line) > wire.MAX_LINE + 1:
+                raise errors.LimitExceeded(f"the answer is over {wire.MAX_LINE} bytes", "ask for less at once")
+        except errors.ProvdError as e:
+            line = wire.failure(request.id, e) if wanted else b""
+        except Exception as e:
+            log.exception("request failed", method=request.method)
+            fault = errors.Internal(f"provd failed: {type(e).__name__}: {e}", "see the daemon's log, and report it")
+            line = wire.failure(request.id, fault) if wanted else b""
+        if line:
+            faults.point("answer.before")
+            self._write(line)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if self._paused and len(self.tasks) <= _MAX_IN_FLIGHT // 2 and not self.gone:
+            self._paused = False
+            self._transport.resume_reading()
+        if self._ending and not self.tasks:
+            self.close()
+
+    def _write(self, line: bytes) -> None:
+        if self.gone:
+            return
+        self._transport.write(line)
+        if self._transport.get_write_buffer_size() > MAX_UNDRAINED:
+            log.warning("client cut off: it does not read", pid=self.peer.pid)
+            self._transport.abort()
+
+    async def notify(self, line: bytes) -> bool:
+        """Writes a notification when the client has read most of what came before; False where it is gone."""
+        await self._drained.wait()
+        self._write(line)
+        return not self.gone
+
+    def _refuse(self, error: errors.ProvdError) -> None:
+        self._write(wire.failure(None, error))
+        self._end()
+
+    def _end(self) -> None:
+        """Says no more, and reads no more, but lets the client read what was said before it is cut off."""
+        self._ending = True
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        asyncio.get_running_loop().call_later(_GRACE, self._transport.abort)
+
+    def close(self) -> None:
+        """Closes the connection when all is written."""
+        if not self.gone:
+            self._transport.close()
+
+
+def peer_of(sock: socket.socket) -> Peer:
+    """Who is at the other end of a Unix socket.
+
+    A peer in another mount namespace or root directory means other files by the same paths; one that cannot be
+    looked at may be there.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        uid = _peer_uid(sock)
+        return Peer(0, uid, foreign=False)
+    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return Peer(pid, uid, foreign=not _same_files(pid))
+
+
+def _same_files(pid: int) -> bool:
+    try:
+        for place in ("ns/mnt", "root"):
+            there, here = os.stat(f"/proc/{pid}/{place}"), os.stat(f"/proc/self/{place}")
+            if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def _peer_uid(sock: socket.socket) -> int:
+    """macOS: struct xucred begins with a version and the user id (LOCAL_PEERCRED, level 0)."""
+    uid: int = struct.unpack_from("2I", sock.getsockopt(0, 1, 76))[1]
+    return uid

@@ -1,0 +1,74 @@
+"""Settings: what the command line, the environment and the configuration file say.
+
+Rule: an unknown key or a wrong type is an error that names the file, the key and what may stand there.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Annotated
+
+import msgspec
+
+from provd import places
+from provd.core import errors
+
+
+class _Store(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    map_gib: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 64
+
+
+class _Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    max_records: Annotated[int, msgspec.Meta(ge=1000)] = 10_000_000
+    max_age_days: Annotated[int, msgspec.Meta(ge=1)] = 90
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    store: _Store = _Store()
+    log: _Log = _Log()
+    roots: list[str] = []
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a daemon needs to know. `state` and `socket` are absolute paths, `roots` absolute directories.
+
+    `map_size` is in bytes, `max_age` in seconds.
+    """
+
+    state: str
+    socket: str
+    roots: tuple[bytes, ...] = ()
+    backend: str = "auto"
+    log_format: str = "console"
+    map_size: int = 64 * 1024**3
+    max_records: int = 10_000_000
+    max_age: int = 90 * 86400
+
+
+def load(
+    *,
+    state: str | None = None,
+    socket: str | None = None,
+    roots: tuple[bytes, ...] = (),
+    backend: str | None = None,
+    log_format: str | None = None,
+) -> Settings:
+    """The settings of a daemon started with these options; raises InvalidParams where the file is wrong."""
+    path = places.config_path()
+    try:
+        with open(path, "rb") as f:
+            given = msgspec.convert(tomllib.load(f), _File)
+    except FileNotFoundError:
+        given = _File()
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as e:
+        raise errors.InvalidParams(f"{path}: {e}", "correct it; docs/configuration.md has the keys") from None
+    return Settings(
+        state=places.state_dir(state),
+        socket=places.socket_path(socket, state),
+        roots=(*(r.encode() for r in given.roots), *roots),
+        backend=backend or "auto",
+        log_format=log_format or "console",
+        map_size=given.store.map_gib * 1024**3,
+        max_records=given.log.max_records,
+        max_age=given.log.max_age_days * 86400,
+    )

@@ -1,0 +1,215 @@
+"""The store as the daemon holds it: views for questions, and one writer thread that commits in groups.
+
+Rule: a command is a function of a Writer. Those that wait while a transaction is synced share the next one; each
+is answered after its transaction is durable, and the event loop never waits for the disk. LMDB's write
+transactions belong to a thread, so the same one opens, fills and commits them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, TypeVar
+
+import lmdb
+
+from provd import faults
+from provd.core import errors
+from provd.store.environment import DEFAULT_MAP, Environment, full_or_unusable
+from provd.store.reads import View
+from provd.store.writes import Writer
+
+T = TypeVar("T")
+Command = Callable[[Writer], T]
+_GROUP: Final = 512
+
+
+class _Waiting(NamedTuple):
+    command: Command[Any]
+    future: asyncio.Future[Any]
+
+
+class _Outcome(NamedTuple):
+    future: asyncio.Future[Any]
+    result: Any
+    error: BaseException | None
+
+
+class _RedoAloneError(Exception):
+    """A command failed after it had written, or the whole transaction did: nothing of the group may stand."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Store:
+    """The store, open. Views are for the event loop's thread; commands run in the writer's.
+
+    `head` is the position of the newest durable record. `on_commit` is called in the loop after each commit
+    that moved it. Raises StoreFull, StoreUnusable, VersionMismatch when it cannot be opened.
+    """
+
+    def __init__(self, directory: str, map_size: int = DEFAULT_MAP, clock: Callable[[], int] = time.time_ns) -> None:
+        self.environment = Environment(directory, map_size)
+        self._clock = clock
+        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.on_commit: Callable[[int], None] = lambda _: None
+        self.reopened = 0
+        with self.view() as view:
+            self.head = view.head()
+
+    @property
+    def log_id(self) -> str:
+        """The log's id, 16 hex digits."""
+        return self.environment.log_id
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """One moment of what is durable. Read from it, leave it, and only then open files."""
+        with self.environment.env.begin() as txn:
+            yield View(self.environment, txn)
+
+    def run(self, command: Command[T]) -> T:
+        """Carries out one command in this thread and waits until it is durable: for starting and stopping.
+
+        Raises what the command raises, StoreFull, StoreUnusable.
+        """
+        outcomes, head = self._attempt([_Waiting(command, None)])  # type: ignore[arg-type]
+        self.head = head
+        if outcomes[0].error is not None:
+            raise outcomes[0].error
+        result: T = outcomes[0].result
+        return result
+
+    # the writer thread
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Starts the writer thread; from now on commands come through `submit`."""
+        self._loop = loop
+        self._thread = threading.Thread(target=self._work, name="provd-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, command: Command[T]) -> asyncio.Future[T]:
+        """Hands a command to the writer; the future is done when its transaction is durable, or refused."""
+        if self._loop is None:
+            raise errors.Internal("the store takes no commands yet")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Waiting(command, future))
+        return future
+
+    def stop(self) -> None:
+        """Carries out what was submitted, ends the thread and closes the environment."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+        self.environment.close()
+
+    def _work(self) -> None:
+        while True:
+            group, last = self._take()
+            if group:
+                self._commit(group)
+            if last:
+                return
+
+    def _take(self) -> tuple[list[_Waiting], bool]:
+        group: list[_Waiting] = []
+        waiting = self._queue.get()
+        while waiting is not None:
+            group.append(waiting)
+            if len(group) == _GROUP:
+                return group, False
+            try:
+                waiting = self._queue.get_nowait()
+            except queue.Empty:
+                return group, False
+        return group, True
+
+    def _commit(self, group: list[_Waiting]) -> None:
+        try:
+            outcomes, head = self._attempt(group)
+        except _RedoAloneError as failed:
+            if isinstance(failed.error, lmdb.Error) and not isinstance(failed.error, lmdb.MapFullError):
+                self._reopen()
+            if len(group) == 1:
+                error = failed.error
+                if isinstance(error, lmdb.Error | OSError):
+                    error = full_or_unusable(error, self.environment.directory)
+                self._tell([_Outcome(group[0].future, None, error)], None)
+            else:
+                for waiting in group:  # whoever is at fault is at fault alone
+                    self._commit([waiting])
+        else:
+            self._tell(outcomes, head)
+
+    def _attempt(self, group: list[_Waiting]) -> tuple[list[_Outcome], int]:
+        outcomes: list[_Outcome] = []
+        try:
+            with self.environment.env.begin(write=True) as txn:
+                faults.point("commit.begin")
+                writer = Writer(self.environment, txn, self._clock())
+                for command, future in group:
+                    outcomes.append(self._carry_out(writer, command, future))
+                faults.point("commit.filled")
+                head = writer.head()
+                faults.point("commit.before")
+        except (lmdb.Error, OSError) as e:
+            raise _RedoAloneError(e) from e
+        faults.point("commit.after")
+        return outcomes, head
+
+    @staticmethod
+    def _carry_out(writer: Writer, command: Command[Any], future: asyncio.Future[Any]) -> _Outcome:
+        before = writer.wrote
+        try:
+            return _Outcome(future, command(writer), None)
+        except (lmdb.Error, OSError):
+            raise
+        except Exception as e:
+            if writer.wrote != before:
+                raise _RedoAloneError(e) from e
+            return _Outcome(future, None, e)
+
+    def _tell(self, outcomes: list[_Outcome], head: int | None) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._told, outcomes, head)
+
+    def _told(self, outcomes: list[_Outcome], head: int | None) -> None:
+        """In the loop: the answers may go out, since what they say is durable."""
+        moved = head is not None and head > self.head
+        if head is not None and moved:
+            self.head = head
+        for future, result, error in outcomes:
+            if future.cancelled():
+                continue
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+        if moved:
+            self.on_commit(self.head)
+
+    def _reopen(self) -> None:
+        """After a failed write or sync: no view is open between two callbacks of the loop, so there it is reopened."""
+        assert self._loop is not None
+        done = threading.Event()
+
+        def reopen() -> None:
+            try:
+                self.environment.reopen()
+                self.reopened += 1
+                with self.view() as view:
+                    self.head = max(self.head, view.head())
+            finally:
+                done.set()
+
+        self._loop.call_soon_threadsafe(reopen)
+        done.wait()

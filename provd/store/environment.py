@@ -1,0 +1,140 @@
+"""The LMDB environment: its tables, its format, and what becomes of a store that cannot be opened.
+
+Rule: nothing is ever deleted. A store that does not open is set aside under another name; one of a newer
+format is left where it is and refused.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from typing import Any, Final
+
+import lmdb
+
+from provd.core import errors
+
+FORMAT: Final = 1
+DEFAULT_MAP: Final = 64 * 1024**3
+"""Bytes of address space; the file is as long as what it holds."""
+_SMALLEST_MAP: Final = 1024**3
+
+TABLES: Final[dict[str, dict[str, Any]]] = {
+    "meta": {},  # names to small values
+    "runs": {},  # run id to the position of its opening gap
+    "log": {},  # position to record
+    "scopes": {},  # scope to number
+    "entries": {},  # scope number and key to the active entry
+    "values": {},  # the same to its value and meta
+    "archive": {},  # entry and position to a precedent that is not active
+    "members": {},  # entry and index to what a set held when it was kept
+    "paths": {"dupsort": True},  # base path to the entries that rest on it or below
+    "others": {"dupsort": True},  # object or entry to the entries that rest on it
+    "objects": {},  # object to what actions declared of it
+    "written": {},  # path to what actions declared of it
+    "actions": {},  # id to the open action
+    "ops": {},  # method and op to the first answer
+    "roots": {},  # path to the root
+}
+
+
+class Environment:
+    """The open environment and its tables, each an attribute of `tables`.
+
+    `log_id` is 16 hex digits; `set_aside` is where an unusable store went, if there was one.
+    """
+
+    def __init__(self, directory: str, map_size: int = DEFAULT_MAP) -> None:
+        self.directory = directory
+        self._map_size = map_size
+        self.set_aside: str | None = None
+        self._open_or_set_aside()
+        try:
+            self._check_format()
+        except lmdb.Error as e:
+            self.env.close()
+            raise full_or_unusable(e, directory) from e
+
+    def _open_or_set_aside(self) -> None:
+        try:
+            self._open()
+        except (
+            lmdb.InvalidError,
+            lmdb.CorruptedError,
+            lmdb.VersionMismatchError,
+            lmdb.PageNotFoundError,
+            lmdb.PanicError,
+        ):
+            self.set_aside = f"{self.directory}.unusable-{time.time_ns()}"
+            os.rename(self.directory, self.set_aside)
+            self._open()
+
+    def _open(self) -> None:
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            self.env = self._open_map()
+            self.tables = {name: self.env.open_db(name.encode(), **options) for name, options in TABLES.items()}
+        except (
+            lmdb.InvalidError,
+            lmdb.CorruptedError,
+            lmdb.VersionMismatchError,
+            lmdb.PageNotFoundError,
+            lmdb.PanicError,
+        ):
+            raise
+        except (OSError, lmdb.Error) as e:
+            raise full_or_unusable(e, self.directory) from e
+
+    def _open_map(self) -> lmdb.Environment:
+        size = self._map_size
+        while True:
+            try:
+                return lmdb.open(
+                    self.directory, map_size=size, max_dbs=len(TABLES), mode=0o600, max_readers=16, readahead=False
+                )
+            except (lmdb.MemoryError, OSError):
+                if size <= _SMALLEST_MAP:  # a limit on address space (ulimit -v) may allow a smaller map
+                    raise
+                size //= 2
+
+    def _check_format(self) -> None:
+        with self.env.begin() as txn:
+            kept = txn.get(b"format", db=self.tables["meta"])
+        if kept is None:
+            with self.env.begin(write=True) as txn:
+                txn.put(b"format", b"%d" % FORMAT, db=self.tables["meta"])
+                txn.put(b"log", secrets.token_hex(8).encode(), db=self.tables["meta"])
+        elif not bytes(kept).isdigit() or int(bytes(kept)) > FORMAT:
+            self.env.close()
+            raise errors.VersionMismatch(
+                f"the store in {self.directory} has format {bytes(kept).decode('ascii', 'replace')}, this provd knows up to {FORMAT}",
+                "run the newer provd that wrote it, or give another --state",
+            )
+        with self.env.begin() as txn:
+            self.log_id = bytes(txn.get(b"log", db=self.tables["meta"]) or b"").decode()
+
+    def reopen(self) -> None:
+        """Closes the environment and opens it again, as after a failed sync. No transaction may be open."""
+        self.env.close()
+        self._open()
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.env.close()
+
+
+def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
+    """What an error of LMDB or of the system means for the user."""
+    text = str(error)
+    if isinstance(error, lmdb.MapFullError):
+        return errors.StoreFull(
+            "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"
+        )
+    if "No space left" in text or "quota" in text.lower():
+        return errors.StoreFull(
+            f"no space left in {directory}: nothing was changed", "free space there; questions go on"
+        )
+    return errors.StoreUnusable(
+        f"the store in {directory} cannot be used: {text}", "check the disk and its permissions"
+    )

@@ -1,0 +1,114 @@
+"""The keys of the tables, and the values that only the store knows.
+
+Rule: LMDB keys hold 511 bytes; keys and paths may be longer. What must be found in order keeps its first bytes,
+the rest is a hash, and whoever reads compares the whole name that lies in the value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from provd.core import entry as entries
+from provd.core.records import ActionEvent
+from provd.core.verdict import ObjectState
+
+_SHORT: Final = 470
+_PATH: Final = 480
+
+
+class PathState(msgspec.Struct, frozen=True, array_like=True):
+    """What actions declared of one path: as ObjectState, without refusals."""
+
+    path: bytes
+    last_end: int = 0
+    last_action: int | None = None
+    open: tuple[int, ...] = ()
+
+
+class OpenAction(msgspec.Struct, frozen=True, array_like=True):
+    """An action that has begun and not ended. `objects` and `paths` are what it declares to write."""
+
+    id: int
+    at: int
+    event: ActionEvent
+    objects: tuple[bytes, ...]
+    paths: tuple[bytes, ...]
+    hold: bool = False
+    session: str | None = None
+    turn: int | str | None = None
+    note: str | None = None
+
+
+class Root(msgspec.Struct, frozen=True, array_like=True):
+    """A watched directory: its real path, device and inode, and its ignore rules (None: the default ones)."""
+
+    path: bytes
+    dev: int
+    ino: int
+    ignore: tuple[str, ...] | None = None
+
+
+class Archived(msgspec.Struct, frozen=True, array_like=True):
+    """A precedent that is not active, and why."""
+
+    entry: entries.Entry
+    reason: str
+    value: bytes | None
+    meta: bytes | None
+
+
+class Stored(msgspec.Struct, frozen=True, array_like=True):
+    """A value and its meta as raw JSON, None where there is none."""
+
+    value: bytes | None
+    meta: bytes | None
+
+
+class Answered(msgspec.Struct, frozen=True, array_like=True):
+    """The first answer to an op."""
+
+    position: int
+    answer: bytes
+
+
+__all__ = ["Answered", "Archived", "ObjectState", "OpenAction", "PathState", "Root", "Stored"]
+
+
+def short_hash(data: bytes) -> bytes:
+    """Sixteen bytes that stand for `data`."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def entry_key(scope_number: bytes, key: bytes) -> bytes:
+    """The key of an entry in its scope's order; what is longer than fits ends in a hash, and is longer than what fits."""
+    if len(key) <= _SHORT:
+        return scope_number + key
+    return scope_number + key[:_SHORT] + short_hash(key) + b"\0"
+
+
+def path_key(path: bytes) -> bytes:
+    """The key of a path, in path order as far as it fits."""
+    return path[:_PATH]
+
+
+def written_key(path: bytes) -> bytes:
+    """The key of one path's writes: in path order, and its own."""
+    return path[:_PATH] + short_hash(path)
+
+
+def object_key(name: bytes) -> bytes:
+    """The key of an object."""
+    return b"o" + short_hash(name)
+
+
+def dependent_key(entry_key_: bytes) -> bytes:
+    """The key under which the entries lie that rest on an entry."""
+    return b"e" + short_hash(entry_key_)
+
+
+def op_key(method: str, op: str) -> bytes:
+    """The key of an op's answer."""
+    return short_hash(method.encode() + b"\0" + op.encode())

@@ -1,0 +1,283 @@
+"""Reading the store: a view is one moment of it, and what is taken from it is copied out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, cast
+
+import lmdb
+import msgspec
+
+from provd.core import clock, records
+from provd.core.dependency import PATH_KINDS, SET_KINDS, Kind, Member, base, is_under, touches
+from provd.core.entry import Entry, EntryId, Kept
+from provd.core.verdict import MAX_DEPTH, Facts, ObjectState, Question, Touch
+from provd.store import keys
+from provd.store.environment import Environment
+from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
+
+_entries: Final = msgspec.msgpack.Decoder(Entry)
+_stored: Final = msgspec.msgpack.Decoder(Stored)
+_archived: Final = msgspec.msgpack.Decoder(Archived)
+_members: Final = msgspec.msgpack.Decoder(tuple[Member, ...])
+_objects: Final = msgspec.msgpack.Decoder(ObjectState)
+_paths: Final = msgspec.msgpack.Decoder(PathState)
+_actions: Final = msgspec.msgpack.Decoder(OpenAction)
+_answers: Final = msgspec.msgpack.Decoder(Answered)
+_roots: Final = msgspec.msgpack.Decoder(Root)
+
+
+class View:
+    """One moment of the store, inside one transaction."""
+
+    def __init__(self, environment: Environment, txn: lmdb.Transaction) -> None:
+        self._environment = environment
+        self._txn = txn
+        self._tables = environment.tables
+
+    def _get(self, table: str, key: bytes) -> bytes | None:
+        return cast("bytes | None", self._txn.get(key, db=self._tables[table]))
+
+    def _rows(self, table: str, low: bytes = b"", prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The rows of a table in order, from `low` on, as long as their keys start with `prefix`."""
+        cursor = self._txn.cursor(db=self._tables[table])
+        if cursor.set_range(low) if low else cursor.first():
+            for row in cursor:
+                key, value = cast("tuple[bytes, bytes]", row)  # transactions without buffers give bytes
+                if not key.startswith(prefix):
+                    return
+                yield key, value
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        count: int = self._txn.stat(self._tables[table])["entries"]
+        return count
+
+    # the log
+
+    def head(self) -> int:
+        """The position of the newest record; 0 in an empty log."""
+        return int(self._get("meta", b"head") or 0)
+
+    def oldest(self) -> int:
+        """The position of the oldest record that is still held; 0 in an empty log."""
+        return next((clock.position(key) for key, _ in self._rows("log")), 0)
+
+    def gap_all(self) -> int:
+        """The position of the newest gap for all."""
+        return int(self._get("meta", b"gap_all") or 0)
+
+    def record(self, position: int) -> records.Record | None:
+        """The record at `position`, None where it is trimmed or never was."""
+        data = self._get("log", clock.key(position))
+        return None if data is None else records.decode(data)
+
+    def records(self, after: int, limit: int) -> list[tuple[int, records.Record]]:
+        """Up to `limit` records with positions above `after`, in order."""
+        rows = islice(self._rows("log", clock.key(after + 1)), limit)
+        return [(clock.position(key), records.decode(value)) for key, value in rows]
+
+    def runs(self) -> dict[str, clock.Span]:
+        """What each run of this log told: its spans of positions."""
+        begun = sorted((int(first), run.decode()) for run, first in self._rows("runs"))
+        ends = [first - 1 for first, _ in begun[1:]] + [self.head()]
+        return {run: clock.Span(first, last) for (first, run), last in zip(begun, ends, strict=True)}
+
+    def roots(self) -> list[Root]:
+        """The roots, in order of path."""
+        return [_roots.decode(value) for _, value in self._rows("roots")]
+
+    # entries
+
+    def scope_number(self, scope: bytes) -> bytes | None:
+        """The four bytes that stand for a scope, None where nothing was ever put in it."""
+        return self._get("scopes", keys.short_hash(scope))
+
+    def _key(self, entry_id: EntryId) -> bytes | None:
+        number = self.scope_number(entry_id.scope)
+        return None if number is None else keys.entry_key(number, entry_id.key.encode())
+
+    def _entry_at(self, key: bytes) -> Entry | None:
+        data = self._get("entries", key)
+        return None if data is None else _entries.decode(data)
+
+    def entry(self, entry_id: EntryId) -> Entry | None:
+        """The active entry, None where there is none."""
+        key = self._key(entry_id)
+        return None if key is None else self._entry_at(key)
+
+    def stored(self, entry_id: EntryId) -> Stored:
+        """The value and meta of an active entry."""
+        key = self._key(entry_id)
+        data = None if key is None else self._get("values", key)
+        return Stored(None, None) if data is None else _stored.decode(data)
+
+    def members(self, entry_id: EntryId, index: int) -> tuple[Member, ...] | None:
+        """What the entry's set number `index` held when it was kept, None where that is not known."""
+        key = self._key(entry_id)
+        data = None if key is None else self._get("members", keys.short_hash(key) + index.to_bytes(4, "big"))
+        return None if data is None else _members.decode(data)
+
+    def archived(self, entry_id: EntryId) -> list[Archived]:
+        """The precedents of a key that are not active, oldest first."""
+        key = self._key(entry_id)
+        if key is None:
+            return []
+        prefix = keys.short_hash(key)
+        return [_archived.decode(value) for _, value in self._rows("archive", prefix, prefix)]
+
+    def entries(self, scope: bytes, prefix: str, after: str | None, limit: int) -> list[Entry]:
+        """Up to `limit` active entries of a scope, in order, whose keys start with `prefix` and come after `after`."""
+        number = self.scope_number(scope)
+        if number is None:
+            return []
+        low = keys.entry_key(number, prefix.encode())[: 4 + 470]
+        past = None if after is None else keys.entry_key(number, after.encode())
+        rows = self._rows("entries", max(low, past or b""), low)
+        found = (_entries.decode(value) for key, value in rows if key != past)
+        return list(islice((e for e in found if e.id.key.startswith(prefix)), limit))
+
+    def all_entries(self) -> Iterator[Entry]:
+        """Every active entry."""
+        for _, value in self._rows("entries"):
+            yield _entries.decode(value)
+
+    # what rests on what
+
+    def _duplicates(self, table: str, key: bytes) -> list[bytes]:
+        cursor = self._txn.cursor(db=self._tables[table])
+        return cast("list[bytes]", list(cursor.iternext_dup())) if cursor.set_key(key) else []
+
+    def on_object(self, name: bytes) -> list[Entry]:
+        """The entries that rest on an object."""
+        found = (self._entry_at(key) for key in self._duplicates("others", keys.object_key(name)))
+        return [e for e in found if e and any(k.dep.kind is Kind.OBJECT and k.dep.name == name for k in e.deps or ())]
+
+    def on_entry(self, entry_id: EntryId) -> list[Entry]:
+        """The entries that rest on another entry."""
+        number = self.scope_number(entry_id.scope)
+        if number is None:
+            return []
+        key = keys.entry_key(number, entry_id.key.encode())
+        found = (self._entry_at(k) for k in self._duplicates("others", keys.dependent_key(key)))
+        return [e for e in found if e and entry_id in e.entry_ids()]
+
+    def on_path(self, path: bytes) -> list[Entry]:
+        """The entries that a write to `path` may touch: on it, on a set above that holds it, on anything below."""
+        candidates: set[bytes] = set()
+        at = path
+        while True:
+            candidates.update(self._duplicates("paths", keys.path_key(at)))
+            if at == b"/":
+                break
+            at = at.rpartition(b"/")[0] or b"/"
+        below = keys.path_key(path.rstrip(b"/") + b"/")
+        candidates.update(value for _, value in self._rows("paths", below, below))
+        found = (self._entry_at(key) for key in sorted(candidates))
+        return [e for e in found if e and any(_touched(kept, path) for kept in e.deps or ())]
+
+    def touched(self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int) -> list[EntryId]:
+        """Up to `limit` entries that a write to these may touch, and those that rest on them."""
+        first = [e.id for name in objects for e in self.on_object(name)]
+        first += [e.id for path in paths for e in self.on_path(path)]
+        return self.with_dependents(first, limit)
+
+    def with_dependents(self, first: Iterable[EntryId], limit: int) -> list[EntryId]:
+        """Up to `limit` entries: `first`, and what rests on them at any depth."""
+        seen: dict[EntryId, None] = {}
+        level = list(first)
+        while level and len(seen) < limit:
+            new = [i for i in dict.fromkeys(level) if i not in seen][: limit - len(seen)]
+            seen |= dict.fromkeys(new)
+            level = [e.id for i in new for e in self.on_entry(i)]
+        return list(seen)
+
+    # what actions declared
+
+    def object_state(self, name: bytes) -> ObjectState:
+        """What actions declared of an object."""
+        data = self._get("objects", keys.object_key(name))
+        return ObjectState(name) if data is None else _objects.decode(data)
+
+    def path_state(self, path: bytes) -> PathState:
+        """What actions declared of a path."""
+        data = self._get("written", keys.written_key(path))
+        return PathState(path) if data is None else _paths.decode(data)
+
+    def touch(self, kept: Kept) -> Touch | None:
+        """The newest declared write that may have touched a path dependency; one that is open is the newest."""
+        states: list[PathState] = []
+        for literal in {base(kept.dep), kept.real or base(kept.dep)}:
+            at = literal
+            while True:
+                states.append(self.path_state(at))
+                if at == b"/":
+                    break
+                at = at.rpartition(b"/")[0] or b"/"
+            if kept.dep.kind in SET_KINDS:
+                states += [s for s in self._written_below(literal) if touches(kept.dep, kept.real, s.path)]
+        opened = [s for s in states if s.open]
+        if opened:
+            return Touch(None, max(s.open[-1] for s in opened))
+        newest = max(states, key=lambda s: s.last_end)
+        return Touch(newest.last_end, newest.last_action) if newest.last_end else None
+
+    def _written_below(self, directory: bytes) -> Iterator[PathState]:
+        prefix = keys.path_key(directory.rstrip(b"/") + b"/")
+        states = (_paths.decode(value) for _, value in self._rows("written", prefix, prefix))
+        return (state for state in states if is_under(state.path, directory))
+
+    def action(self, action_id: int) -> OpenAction | None:
+        """The open action of that id, None where it has ended or never was."""
+        if not 0 <= action_id <= clock.MAX_POSITION:
+            return None
+        data = self._get("actions", clock.key(action_id))
+        return None if data is None else _actions.decode(data)
+
+    def actions(self) -> list[OpenAction]:
+        """The open actions, oldest first."""
+        return [_actions.decode(value) for _, value in self._rows("actions")]
+
+    def answered(self, method: str, op: str) -> Answered | None:
+        """The first answer to an op."""
+        data = self._get("ops", keys.op_key(method, op))
+        return None if data is None else _answers.decode(data)
+
+    # judging
+
+    def facts(self, targets: Mapping[EntryId, Entry | None], question: Question) -> Facts:
+        """What the log knows of the entries asked about and of all that they rest on."""
+        known: dict[EntryId, Entry | None] = {}
+        objects: dict[bytes, ObjectState] = {}
+        touched: dict[tuple[EntryId, int], Touch] = {}
+        level = [entry for entry in targets.values() if entry is not None]
+        seen = {entry.id for entry in level}
+        depth = 0
+        while level:
+            wanted: list[EntryId] = []
+            for entry in level:
+                for index, kept in enumerate(entry.deps or ()):
+                    if kept.dep.kind is Kind.OBJECT:
+                        objects[kept.dep.name] = self.object_state(kept.dep.name)
+                    elif kept.dep.kind in PATH_KINDS and (kept.digest is None or not question.revalidate):
+                        touch = self.touch(kept)
+                        if touch is not None:
+                            touched[entry.id, index] = touch
+                wanted += entry.entry_ids()
+            depth += 1
+            if depth > MAX_DEPTH:
+                break
+            level = []
+            for entry_id in wanted:
+                if entry_id not in known:
+                    known[entry_id] = self.entry(entry_id)
+                    below = known[entry_id]
+                    if below is not None and entry_id not in seen:
+                        seen.add(entry_id)
+                        level.append(below)
+        return Facts(self.head(), self.gap_all(), known, objects, touched)
+
+
+def _touched(kept: Kept, path: bytes) -> bool:
+    return kept.dep.kind in PATH_KINDS and touches(kept.dep, kept.real, path)

@@ -1,0 +1,182 @@
+"""Changing the store: what a command may do inside one write transaction.
+
+Rule: a command checks first and writes afterwards, so that a refused command leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import lmdb
+import msgspec
+
+from provd.core import clock, records
+from provd.core.dependency import PATH_KINDS, Kind, Member, base
+from provd.core.entry import Entry, EntryId
+from provd.core.verdict import ObjectState
+from provd.store import keys
+from provd.store.environment import Environment
+from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
+from provd.store.reads import View
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_TRIM_SLICE: Final = 1000
+"""Records trimmed in one transaction: so many are no pause that anybody sees."""
+
+
+class Writer(View):
+    """A view in a write transaction; it sees what it wrote. `wrote` counts its changes."""
+
+    def __init__(self, environment: Environment, txn: lmdb.Transaction, now: int) -> None:
+        super().__init__(environment, txn)
+        self._head = super().head()
+        self.now = now
+        self.wrote = 0
+
+    def head(self) -> int:
+        """The position of the newest record."""
+        return self._head
+
+    def _put(self, table: str, key: bytes, value: bytes) -> None:
+        self.wrote += 1
+        self._txn.put(key, value, db=self._tables[table])
+
+    def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
+        self.wrote += 1
+        self._txn.delete(key, value, db=self._tables[table])
+
+    # the log
+
+    def append(self, record: records.Record) -> int:
+        """Appends a record and returns its position: the next number, always."""
+        position = self._head + 1
+        self.wrote += 1
+        if not self._txn.put(clock.key(position), records.encode(record), append=True, db=self._tables["log"]):
+            raise RuntimeError(f"record {position} would not be the newest one")
+        self._head = position
+        self._put("meta", b"head", b"%d" % position)
+        if isinstance(record, records.Gap) and record.scope == records.ALL:
+            self._put("meta", b"gap_all", b"%d" % position)
+            if record.run:
+                self._put("runs", record.run.encode(), b"%d" % position)
+        return position
+
+    def trim(self, keep_records: int, oldest_at: int) -> int:
+        """Trims up to a slice of the oldest records: those over `keep_records`, and those older than `oldest_at` (ns).
+
+        The newest record always stays. What verdicts need lies in other tables. Returns how many went.
+        """
+        gone = 0
+        for position, record in self.records(0, _TRIM_SLICE):
+            if position == self._head or (position > self._head - keep_records and record.at >= oldest_at):
+                break
+            if isinstance(record, records.Action | records.EntryChange) and record.op:
+                self._delete("ops", record.op)
+            self._delete("log", clock.key(position))
+            gone += 1
+        return gone
+
+    # entries
+
+    def _number(self, scope: bytes) -> bytes:
+        number = self.scope_number(scope)
+        if number is None:
+            number = self.count("scopes").to_bytes(4, "big")
+            self._put("scopes", keys.short_hash(scope), number)
+        return number
+
+    def _entry_key(self, entry_id: EntryId) -> bytes:
+        return keys.entry_key(self._number(entry_id.scope), entry_id.key.encode())
+
+    def put_entry(self, entry: Entry, stored: Stored | None, members: dict[int, tuple[Member, ...]]) -> None:
+        """Makes `entry` the active one of its key. `stored` None keeps the value as it is."""
+        key = self._entry_key(entry.id)
+        old = self._entry_at(key)
+        self._put("entries", key, _encode(entry))
+        if stored is not None:
+            self._put("values", key, _encode(stored))
+        if old is None or old.deps != entry.deps:
+            self._reindex(key, old, entry)
+            self._drop("members", key)
+            for index, held in members.items():
+                self._put("members", keys.short_hash(key) + index.to_bytes(4, "big"), _encode(held))
+
+    def renew_entry(self, entry: Entry) -> None:
+        """Stores an active entry whose dependencies and value are as before."""
+        self._put("entries", self._entry_key(entry.id), _encode(entry))
+
+    def archive(self, entry: Entry, reason: str, stored: Stored) -> None:
+        """Keeps a precedent that is not active, under the position of its newest record."""
+        key = keys.short_hash(self._entry_key(entry.id)) + clock.key(entry.renewed)
+        self._put("archive", key, _encode(Archived(entry, reason, stored.value, stored.meta)))
+
+    def forget(self, entry_id: EntryId) -> None:
+        """Takes an entry away, with its value and its archive."""
+        key = self._entry_key(entry_id)
+        self._reindex(key, self._entry_at(key), None)
+        self._drop("members", key)
+        self._drop("archive", key)
+        self._delete("entries", key)
+        self._delete("values", key)
+
+    def _drop(self, table: str, key: bytes) -> None:
+        """Drops the rows of an entry from a table that is keyed by its hash first."""
+        prefix = keys.short_hash(key)
+        for row in [row for row, _ in self._rows(table, prefix, prefix)]:
+            self._delete(table, row)
+
+    def _reindex(self, key: bytes, old: Entry | None, new: Entry | None) -> None:
+        before, after = self._index_rows(old), self._index_rows(new)
+        for table, row in before - after:
+            self._delete(table, row, key)
+        for table, row in after - before:
+            self._put(table, row, key)
+
+    def _index_rows(self, entry: Entry | None) -> set[tuple[str, bytes]]:
+        rows: set[tuple[str, bytes]] = set()
+        for kept in entry.deps or () if entry else ():
+            if kept.dep.kind is Kind.OBJECT:
+                rows.add(("others", keys.object_key(kept.dep.name)))
+            elif kept.dep.kind in PATH_KINDS:
+                rows.add(("paths", keys.path_key(base(kept.dep))))
+                if kept.real is not None:
+                    rows.add(("paths", keys.path_key(kept.real)))
+            elif entry is not None:
+                below = keys.entry_key(self._number(entry.id.scope), kept.dep.name)
+                rows.add(("others", keys.dependent_key(below)))
+        return rows
+
+    # actions, objects, roots, answers
+
+    def put_action(self, action: OpenAction) -> None:
+        """Keeps an action that has begun."""
+        self._put("actions", clock.key(action.id), _encode(action))
+
+    def delete_action(self, action_id: int) -> None:
+        """Drops an action that has ended."""
+        self._delete("actions", clock.key(action_id))
+
+    def put_object(self, state: ObjectState) -> None:
+        """Keeps what actions declared of an object."""
+        self._put("objects", keys.object_key(state.name), _encode(state))
+
+    def put_path(self, state: PathState) -> None:
+        """Keeps what actions declared of a path."""
+        self._put("written", keys.written_key(state.path), _encode(state))
+
+    def put_root(self, root: Root) -> None:
+        """Keeps a root."""
+        self._put("roots", keys.short_hash(root.path), _encode(root))
+
+    def delete_root(self, path: bytes) -> None:
+        """Drops a root."""
+        self._delete("roots", keys.short_hash(path))
+
+    @staticmethod
+    def op_key(method: str, op: str) -> bytes:
+        """What a record keeps of an op, so that the answer goes when the record is trimmed."""
+        return keys.op_key(method, op)
+
+    def put_answer(self, method: str, op: str, answered: Answered) -> None:
+        """Keeps the first answer to an op."""
+        self._put("ops", keys.op_key(method, op), _encode(answered))

@@ -1,0 +1,98 @@
+"""Streams of the log: every record, numbers contiguous, at the pace of who reads.
+
+Rule: a stream reads from the store what is durable, so it needs no memory of its own and loses nothing while its
+client is slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any, Final, assert_never
+
+from provd.clocks import Clocks
+from provd.core import errors, params, records, wire
+from provd.core.entry import EntryId
+from provd.server import Connection
+from provd.store import Store, View
+
+_SLICE: Final = 256
+MAX_TOUCHED: Final = 10_000
+"""Entries told of for one record."""
+
+
+class Subscriptions:
+    """The streams of all connections. `committed` is to be called when the log has grown."""
+
+    def __init__(self, store: Store, clocks: Clocks) -> None:
+        self._store = store
+        self._clocks = clocks
+        self._numbers = itertools.count(1)
+        self._streams: dict[Connection, dict[int, asyncio.Task[None]]] = {}
+        self._grown = asyncio.Event()
+
+    def committed(self) -> None:
+        """Wakes the streams."""
+        self._grown.set()
+        self._grown = asyncio.Event()
+
+    def subscribe(self, connection: Connection, asked: params.Subscribe) -> dict[str, Any]:
+        """`log.subscribe`: records after `clock` (default: from now on) as notifications."""
+        since = None if asked.clock is None else self._clocks.since(asked.clock)
+        start = self._store.head if since is None else since.position if since.exact else self._clocks.started - 1
+        number = next(self._numbers)
+        task = asyncio.ensure_future(self._stream(connection, start, entries=asked.entries))
+        self._streams.setdefault(connection, {})[number] = task
+        return {
+            "subscription": number,
+            "clock": self._clocks.token(max(start, 1)),
+            "complete": since is None or since.exact,
+        }
+
+    def unsubscribe(self, connection: Connection, asked: params.Unsubscribe) -> dict[str, Any]:
+        """`log.unsubscribe`: ends one stream of the connection, or all."""
+        streams = self._streams.get(connection, {})
+        if asked.subscription is not None and asked.subscription not in streams:
+            raise errors.InvalidParams(
+                f"there is no subscription {asked.subscription} here", "log.subscribe tells its number"
+            )
+        ended = list(streams) if asked.subscription is None else [asked.subscription]
+        for number in ended:
+            streams.pop(number).cancel()
+        return {"ended": ended}
+
+    def closed(self, connection: Connection) -> None:
+        """Ends the streams of a connection that is gone."""
+        for task in self._streams.pop(connection, {}).values():
+            task.cancel()
+
+    async def _stream(self, connection: Connection, after: int, *, entries: bool) -> None:
+        while True:
+            grown = self._grown
+            with self._store.view() as view:
+                batch = view.records(after, _SLICE)
+                touched = [touched_entries(view, record) if entries else [] for seq, record in batch]
+            if batch and batch[0][0] != after + 1:
+                lost = {"from": after + 1, "to": batch[0][0] - 1, "reason": "trimmed"}
+                await connection.notify(wire.notification("log.lost", lost))
+            for (seq, record), ids in zip(batch, touched, strict=True):
+                await connection.notify(wire.notification("log.record", records.to_wire(seq, record)))
+                for entry_id in ids:
+                    told = {"key": entry_id.key, "seq": seq} | records.wire_scope(entry_id.scope)
+                    await connection.notify(wire.notification("entry.changed", told))
+                after = seq
+            if not batch:
+                await grown.wait()
+
+
+def touched_entries(view: View, record: records.Record) -> list[EntryId]:
+    """The entries that a record touched, with all that rest on them."""
+    match record:
+        case records.EntryChange():
+            return view.with_dependents([EntryId(record.scope, record.key)], MAX_TOUCHED)
+        case records.Action():
+            return view.touched(record.objects, record.paths, MAX_TOUCHED)
+        case records.Gap() | records.RootChange() | records.Coverage():
+            return []
+        case _:
+            assert_never(record)
