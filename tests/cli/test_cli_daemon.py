@@ -1,0 +1,297 @@
+"""run, stop, status, version, audit, watch, action."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_daemon import Cli, FakeDaemon, Hangup, Refusal, Silence, Stream
+
+from provd import __version__
+from provd.core.errors import StoreUnusable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_ROOTS = {"roots": [{"path": "/r", "state": "watching", "backend": "inotify", "coverage": "whole"}]}
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDaemon]:
+    with FakeDaemon() as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return Cli(fake, capsys, monkeypatch)
+
+
+def _daemon(monkeypatch: pytest.MonkeyPatch, main: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    """Stands in for the daemon's modules; what the settings were loaded with is in the answer."""
+    loaded: list[dict[str, Any]] = []
+    settings, daemon = ModuleType("provd.settings"), ModuleType("provd.daemon")
+
+    def load(**given: Any) -> dict[str, Any]:
+        loaded.append(given)
+        return given
+
+    settings.load = load  # type: ignore[attr-defined]
+    daemon.main = main  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "provd.settings", settings)
+    monkeypatch.setitem(sys.modules, "provd.daemon", daemon)
+    return loaded
+
+
+def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    loaded = _daemon(monkeypatch, started.append)
+
+    cli(
+        "run",
+        "--root",
+        "a/../b",
+        "--root",
+        b"/\xff",
+        "--state",
+        "s",
+        "--socket",
+        "x",
+        "--backend",
+        "poll",
+        "--log-format",
+        "json",
+    )
+
+    assert loaded == started
+    assert loaded == [
+        {
+            "state": f"{cli.here}/s",
+            "socket": f"{cli.here}/x",
+            "roots": (f"{cli.here}/a/../b".encode(), b"/\xff"),
+            "backend": "poll",
+            "log_format": "json",
+        }
+    ]
+
+
+def test_run_leaves_open_what_was_not_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVD_STATE_DIR", "/s")
+    loaded = _daemon(monkeypatch, lambda _: 0)
+
+    cli("run")
+
+    assert loaded == [{"state": "/s", "socket": cli.fake.path, "roots": (), "backend": None, "log_format": None}]
+
+
+def test_run_says_why_it_cannot(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise StoreUnusable("another daemon holds it", "stop that one")
+
+    _daemon(monkeypatch, fail)
+
+    assert cli("run", code=5).err == "provd: another daemon holds it\n  next: stop that one\n"
+
+
+def test_run_hands_on_the_daemons_code(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    _daemon(monkeypatch, lambda _: 5)
+
+    cli("run", code=5)
+
+
+def test_stop_waits_for_the_end(cli: Cli) -> None:
+    cli.fake.answers["daemon.shutdown"] = Stream({})
+
+    got = cli("stop")
+
+    assert (got.out, got.err) == ("", "stopped\n")
+
+
+def test_stop_gives_up(cli: Cli) -> None:
+    cli.fake.answers["daemon.shutdown"] = Stream({}, close=False)
+
+    assert "still there after 0.1 s" in cli("stop", "--timeout", "0.1", code=5).err
+
+
+def test_stop_without_a_daemon(cli: Cli) -> None:
+    cli("stop", "--socket", "none", code=3)
+
+
+_STATUS: dict[str, Any] = {
+    "version": "0.1.0",
+    "pid": 12,
+    "uptime_s": 93_784.5,
+    "log": "ab",
+    "clock": "c:9",
+    "socket": "/s/provd.sock",
+    "state": {"b64": "L/8="},
+    "roots": [
+        {"path": "/r", "state": "watching", "backend": "inotify", "coverage": {"whole": True}, "files": 3, "gap": None},
+        {"path": "/q", "state": "gone", "uncovered": [{"path": "/q/\x1b", "why": "limit"}]},
+    ],
+    "entries": {"active": 2, "archived": 1},
+    "actions": [{"id": 5, "writes": ["object:o"], "session": None}],
+    "verdicts": {"count": 9, "p50_us": 80.5},
+    "novel": ["a", "b"],
+}
+
+
+def test_status(cli: Cli) -> None:
+    cli.fake.answers["daemon.status"] = _STATUS
+
+    out = cli("status").out
+
+    for text in (
+        "provd version 0.1.0, pid 12, up 1 d 2 h",
+        "clock      c:9",
+        "state      /\\xff",
+        "/r  watching  inotify",
+        "coverage   whole true",
+        "uncovered  path /q/\\x1b, why limit",
+        "entries    active 2, archived 1",
+        "id 5, writes object:o",
+        "count 9, p50_us 80.5",
+        "novel      a; b",
+    ):
+        assert text in out
+    assert cli("status", "--json").json == _STATUS
+
+
+def test_status_of_next_to_nothing(cli: Cli) -> None:
+    cli.fake.answers["daemon.status"] = {}
+
+    assert "provd watch add" in cli("status").out
+
+
+def test_version(cli: Cli) -> None:
+    cli.fake.answers["daemon.hello"] = hello = {"name": "provd", "version": "9.9", "pid": 3}
+
+    assert cli("version").out == f"provd {__version__}\ndaemon 9.9 (pid 3)\n"
+    assert cli("version", "--json").json == {"version": __version__, "daemon": hello}
+    assert cli("--version").out == f"provd {__version__}\n"
+
+
+def test_version_without_a_daemon(cli: Cli) -> None:
+    got = cli("version", "--socket", "none")
+
+    assert got.out == f"provd {__version__}\n"
+    assert "no daemon" in got.err
+    assert cli("version", "--socket", "none", "--json").json == {"version": __version__, "daemon": None}
+
+
+def test_audit(cli: Cli) -> None:
+    mismatch = {"path": "/r/f", "was": "xxh3:" + "a" * 32, "is": "absent", "why": "deleted"}
+    cli.fake.answers["daemon.audit"] = answer = {"files": 3, "mismatches": [mismatch]}
+
+    got = cli("audit", "--root", "r", "--sample", "5", code=1)
+
+    assert "/r/f  deleted  was xxh3:aaaaaaaaaaaa…, is absent" in got.out
+    assert "3 files read, 1 differ" in got.err
+    assert cli.fake.params_of("daemon.audit") == {"root": f"{cli.here}/r", "sample": 5}
+    assert cli("audit", "--json", code=1).json == answer
+
+    cli.fake.answers["daemon.audit"] = {"files": 3, "mismatches": []}
+    assert cli("audit").out == ""
+    assert cli.fake.params_of("daemon.audit") == {}
+
+
+def test_watch(cli: Cli) -> None:
+    cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, "root.list": _ROOTS}
+
+    assert cli("watch", "add", "a", "--ignore", "x/", "--no-wait").out == "/r  watching inotify whole\n"
+    assert cli.fake.params_of("root.add") == {"path": f"{cli.here}/a", "ignore": ["x/"], "wait": False}
+    assert cli("watch", "add", b"/\xff", "--json").json == _ROOTS
+    assert cli.fake.params_of("root.add") == {"path": {"b64": "L/8="}}
+    assert cli("watch", "rm", "/r").err == "no longer watched: /r\n"
+    assert cli("watch", "rm", "/r", "--json").json == {"roots": []}
+    assert cli("watch", "ls").out == "/r  watching inotify whole\n"
+    assert cli("watch", "ls", "--json").json == _ROOTS
+    assert "DIR" in cli("watch", "add", code=2).err
+
+
+def test_action_begin(cli: Cli) -> None:
+    answer = {"id": 17, "clock": "c:1", "affects": {"count": 12, "keys": ["a", "b"]}}
+    cli.fake.answers["action.begin"] = answer
+
+    got = cli(
+        *(
+            "action",
+            "begin",
+            "--write",
+            "object:o",
+            "--write",
+            "f",
+            "--write",
+            b"/\xff",
+            "--session",
+            "s",
+            "--turn",
+            "2",
+        ),
+        *("--note", "why", "--if-usable", "k", "--op", "o1", "--scope", "global"),
+    )
+
+    assert (got.out, got.err) == ("17\n", "affects 12 entries: a, b and 10 more\n")
+    assert cli.fake.params_of("action.begin") == {
+        "writes": ["object:o", f"file:{cli.here}/f", {"dep": {"b64": "ZmlsZTov/w=="}}],
+        "session": "s",
+        "turn": 2,
+        "note": "why",
+        "if_usable": ["k"],
+        "op": "o1",
+        "scope": "global",
+    }
+    assert cli("action", "begin", "--write", "/f", "--json").json == answer
+
+
+def test_action_record_and_end(cli: Cli) -> None:
+    cli.fake.answers |= {"action.record": {"id": 3, "affects": {"count": 0, "keys": []}}, "action.end": {"id": 3}}
+
+    assert cli("action", "record", "--write", "/f", "--outcome", "failed", "--root", "/r").out == "3\n"
+    assert cli.fake.params_of("action.record") == {"writes": ["file:/f"], "outcome": "failed", "root": "/r"}
+    assert cli("action", "end", "3").err == "action 3: done\n"
+    assert cli.fake.params_of("action.end") == {"id": 3, "outcome": "done"}
+    assert cli("action", "end", "3", "--outcome", "aborted", "--json").json == {"id": 3}
+
+
+def test_action_refused(cli: Cli) -> None:
+    cli.fake.answers["action.begin"] = Refusal("action.stale", "k is dirty", "read again", {"verdicts": {}})
+
+    got = cli("action", "begin", "--write", "object:o", "--if-usable", "k", code=5)
+
+    assert got.out == ""
+    assert "k is dirty [action.stale]" in got.err
+
+
+def test_action_ls(cli: Cli) -> None:
+    item = {"id": 17, "writes": ["object:o", "/f"], "session": "s", "turn": None, "hold": False, "at": "1"}
+    cli.fake.answers["action.list"] = {"actions": [item]}
+
+    assert cli("action", "ls").out == "      17  object:o /f  (session s, at 1)\n"
+    assert cli("action", "ls", "--json").json == {"actions": [item]}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["action", "begin"],
+        ["action", "end"],
+        ["action", "end", "x"],
+        ["action"],
+        ["watch"],
+        ["watch", "rm"],
+        ["audit", "x"],
+    ],
+)
+def test_usage(cli: Cli, arguments: list[str]) -> None:
+    assert "next: " in cli(*arguments, code=2).err
+    assert cli.fake.asked == []
+
+
+def test_a_daemon_that_goes_or_is_silent(cli: Cli) -> None:
+    cli.fake.answers |= {"daemon.status": Hangup(), "daemon.shutdown": Silence()}
+
+    cli("status", code=3)
+    cli("stop", "--timeout", "0.1", code=3)

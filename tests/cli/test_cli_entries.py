@@ -1,0 +1,205 @@
+"""put, ls, forget."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_daemon import Cli, FakeDaemon, in_turn, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PUT = {"key": "k", "version": 12, "absent": [], "unproven": [], "verdict": verdict()}
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDaemon]:
+    with FakeDaemon(entry_put=_PUT) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return Cli(fake, capsys, monkeypatch)
+
+
+def test_put(cli: Cli) -> None:
+    got = cli("put", "k", "--value", "x", "--dep", "f", "--dep", "object:o", "--fetched-at", "c:1")
+
+    assert (got.out, got.err) == ("k  version 12\n", "")
+    sent = {"key": "k", "value": "x", "deps": [f"file:{cli.here}/f", "object:o"], "fetched_at": "c:1"}
+    assert cli.fake.params_of("entry.put") == sent
+    assert cli("put", "k", "--no-deps", "--json").json == _PUT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        (["--no-deps"], {"deps": []}),
+        (["--no-deps", "--no-value"], {"deps": []}),
+        (["--no-deps", "--value", ""], {"deps": [], "value": ""}),
+        (["--no-deps", "--value", "[1]"], {"deps": [], "value": "[1]"}),
+        (["--no-deps", "--value", "[1]", "--json-value"], {"deps": [], "value": [1]}),
+        (["--dep", "/f", "--as-of-now"], {"deps": ["file:/f"], "as_of": "put"}),
+        (["--no-deps", "--based-on", "3", "--op", "o1"], {"deps": [], "based_on": 3, "op": "o1"}),
+        (["--no-deps", "--session", "s", "--turn", "4"], {"deps": [], "session": "s", "turn": 4}),
+        (["--no-deps", "--turn", "t4"], {"deps": [], "turn": "t4"}),
+        (["--no-deps", "--meta", '{"a": 1}'], {"deps": [], "meta": {"a": 1}}),
+        (["--no-deps", "--scope", "global"], {"deps": [], "scope": "global"}),
+        (["--no-deps", "--root", "/r"], {"deps": [], "root": "/r"}),
+    ],
+)
+def test_what_put_sends(cli: Cli, arguments: list[str], sent: dict[str, Any]) -> None:
+    assert cli("put", "k", *arguments).err == ""
+    assert cli.fake.params_of("entry.put") == {"key": "k"} | sent
+
+
+def test_a_value_from_a_file(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "v").write_bytes("é\r\n".encode())
+
+    cli("put", "k", "--no-deps", "--value-file", str(tmp_path / "v"))
+
+    assert cli.fake.params_of("entry.put")["value"] == "é\r\n"
+
+
+def test_a_value_from_stdin(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"a": 1}\n')))
+
+    cli("put", "k", "--no-deps", "--value-file", "-", "--json-value")
+
+    assert cli.fake.params_of("entry.put")["value"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dep", "f"], "--dep needs --fetched-at or --as-of-now"),
+        (["--dep", "f", "--no-deps", "--as-of-now"], "--dep and --no-deps exclude each other"),
+        (["--dep", "f", "--as-of-now", "--fetched-at", "c:1"], "--fetched-at and --as-of-now exclude"),
+        (["--value", "x", "--no-value"], "exclude each other"),
+        (["--value", "x", "--value-file", "f"], "exclude each other"),
+        (["--json-value"], "--json-value needs a value"),
+        (["--value", "{", "--json-value"], "the value is not JSON"),
+        (["--value", "NaN", "--json-value"], "NaN is not JSON"),
+        (["--value", "[" * 100_000, "--json-value"], "the value is not JSON"),
+        (["--value", b"\xff"], "--value is not UTF-8"),
+        (["--value-file", "none"], "cannot read the value"),
+        (["--value-file", "."], "cannot read the value"),
+        (["--value-file", "binary"], "the value is not UTF-8"),
+        (["--meta", "{"], "--meta is not JSON"),
+        (["--based-on", "now"], "--based-on"),
+    ],
+)
+def test_usage_of_put(cli: Cli, arguments: list[str | bytes], message: str) -> None:
+    with open("binary", "wb") as file:
+        file.write(b"\xff")
+
+    got = cli("put", "k", *arguments, code=2)
+
+    assert message in got.err
+    assert "\n  next: " in got.err
+    assert cli.fake.asked == []
+
+
+def test_put_without_provenance_warns(cli: Cli) -> None:
+    cli.fake.answers["entry.put"] = _PUT | {"verdict": verdict("unknown", why="no-provenance")}
+
+    got = cli("put", "k", "--value", "x")
+
+    assert cli.fake.params_of("entry.put") == {"key": "k", "value": "x", "deps": None}
+    assert got.err.count("provd: ") == 1
+    assert "no-provenance" in got.err
+
+
+def test_put_warns_of_what_is_less_than_it_seems(cli: Cli) -> None:
+    cli.fake.answers["entry.put"] = _PUT | {
+        "late": True,
+        "stands": 9,
+        "absent": ["file:/gone", {"b64": "L/8="}],
+        "unproven": [{"dep": "glob:/x/*"}],
+        "verdict": verdict("dirty"),
+    }
+
+    got = cli("put", "k", "--no-deps", "--value", "x")
+
+    assert got.out == "k  version 12\n"
+    assert [line.split(":")[1].strip() for line in got.err.splitlines()] == [
+        "late",
+        "absent",
+        "absent",
+        "unproven",
+        "it is dirty already",
+    ]
+    assert "(9)" in got.err
+    assert "/\\xff" in got.err
+
+
+def _entry(key: str, **fields: Any) -> dict[str, Any]:
+    return {"key": key, "version": 3, "standing": "active", "clock": "c:1", "dependencies": 2} | fields
+
+
+def test_ls_reads_all_pages(cli: Cli) -> None:
+    pages = [{"entries": [_entry("a"), _entry("b")], "after": "b"}, {"entries": [_entry("c")]}]
+    cli.fake.answers["entry.list"] = in_turn(*pages, *pages)
+
+    assert [line.split()[-1] for line in cli("ls").out.splitlines()] == ["a", "b", "c"]
+    assert [params.get("after") for method, params in cli.fake.asked if method == "entry.list"] == [None, "b"]
+
+    import json
+
+    assert [json.loads(line) for line in cli("ls", "--json").out.splitlines()] == pages
+
+
+def test_ls_stops_at_its_limit(cli: Cli) -> None:
+    cli.fake.answers["entry.list"] = in_turn({"entries": [_entry("a"), _entry("b")], "after": "b"})
+
+    cli("ls", "--limit", "2")
+
+    assert cli.fake.params_of("entry.list") == {"limit": 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        (["--prefix", "p/"], {"prefix": "p/"}),
+        (["--dirty"], {"verdict": "dirty"}),
+        (["--unknown"], {"verdict": "unknown"}),
+        (["--touching", "/a/../b"], {"touching": "/a/../b"}),
+        (["--scope", "s"], {"scope": "s"}),
+    ],
+)
+def test_what_ls_asks(cli: Cli, arguments: list[str], sent: dict[str, Any]) -> None:
+    cli.fake.answers["entry.list"] = {"entries": [_entry("\x1bk", verdict="dirty", why="changed", dependencies=None)]}
+
+    out = cli("ls", *arguments).out
+
+    assert "dirty" in out
+    assert "\\x1bk  (changed)" in out
+    assert cli.fake.params_of("entry.list") == {"limit": 1000} | sent
+
+
+def test_ls_touching_is_absolute(cli: Cli) -> None:
+    cli.fake.answers["entry.list"] = {"entries": []}
+
+    cli("ls", "--touching", "a/../b")
+
+    assert cli.fake.params_of("entry.list")["touching"] == f"{cli.here}/a/../b"
+
+
+def test_usage_of_ls(cli: Cli) -> None:
+    assert "exclude each other" in cli("ls", "--dirty", "--unknown", code=2).err
+
+
+def test_forget(cli: Cli) -> None:
+    cli.fake.answers["entry.forget"] = in_turn({"gone": True}, {"gone": False}, {"gone": True})
+
+    got = cli("forget", "a", "b")
+
+    assert (got.out, got.err) == ("", "forgot a\nthere was no b\n")
+    assert cli("forget", "a", "--json", "--scope", "s").json == {"gone": True}
+    assert cli.fake.params_of("entry.forget") == {"key": "a", "scope": "s"}
+    assert cli("forget", code=2).out == ""

@@ -1,0 +1,151 @@
+"""clock, since, log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_daemon import Cli, FakeDaemon, Stream, in_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_AT = "1700000000123456789"
+_RECORDS: list[tuple[dict[str, Any], str]] = [
+    ({"type": "gap", "scope": "all", "reason": "started"}, "all: started"),
+    ({"type": "root", "event": "added", "path": "/r"}, "added /r"),
+    ({"type": "coverage", "path": "/r", "coverage": "partial", "why": "watch limit"}, "/r partial: watch limit"),
+    ({"type": "coverage", "path": "/r", "coverage": "whole", "why": ""}, "/r whole"),
+    (
+        {"type": "mutation", "kind": "moved", "path": "/r/b", "from": "/r/a", "actor": {"session": "s", "turn": 2}},
+        "moved /r/b from /r/a  (session s, turn 2)",
+    ),
+    ({"type": "mutation", "kind": "modified", "path": {"b64": "L/8="}}, "modified /\\xff"),
+    (
+        {"type": "action", "event": "begin", "id": 5, "writes": ["object:o", "/r/a"], "session": "s", "note": "why"},
+        "begin 5 object:o /r/a  (session s, note why)",
+    ),
+    ({"type": "action", "event": "end", "id": 5, "outcome": "done", "writes": []}, "end 5 done"),
+    ({"type": "entry", "event": "put", "key": "k", "root": "/r", "version": 7}, "put k version 7 in /r"),
+    ({"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7}, "late k version 7 in global"),
+    ({"type": "hashed", "of": 3, "digest": "xxh3:0"}, "of=3 digest=xxh3:0"),
+    ({"type": "novel", "thing": {"a": 1}}, "thing={'a': 1}"),
+]
+
+
+def _numbered(*numbers: int) -> list[dict[str, Any]]:
+    return [{"seq": n, "at": _AT, "type": "gap", "scope": "all", "reason": "started"} for n in numbers]
+
+
+def _page(*numbers: int, clock: str, **fields: Any) -> dict[str, Any]:
+    return {"records": _numbered(*numbers), "clock": clock, "complete": True} | fields
+
+
+def _seqs(out: str) -> list[int]:
+    return [int(line.split()[0]) for line in out.splitlines()]
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDaemon]:
+    with FakeDaemon(log_clock={"clock": "c:9"}, daemon_status={"oldest": "c:0"}) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return Cli(fake, capsys, monkeypatch)
+
+
+def test_clock(cli: Cli) -> None:
+    assert cli("clock").out == "c:9\n"
+    assert cli("clock", "--json").json == {"clock": "c:9"}
+    assert cli.fake.asked == [("log.clock", {}), ("log.clock", {})]
+
+
+def test_since_reads_all_pages(cli: Cli) -> None:
+    pages = [_page(1, 2, clock="c:2", more=True), _page(3, clock="c:3")]
+    cli.fake.answers["log.since"] = in_turn(*pages, *pages)
+
+    got = cli("since", "c:0", "--path", "a", "--path", "/b")
+
+    assert _seqs(got.out) == [1, 2, 3]
+    assert got.err == "next: provd since c:3\n"
+    assert cli.fake.asked == [
+        ("log.since", {"clock": clock, "paths": [f"{cli.here}/a", "/b"], "limit": 1000}) for clock in ("c:0", "c:2")
+    ]
+    assert [json.loads(line) for line in cli("since", "c:0", "--json").out.splitlines()] == pages
+
+
+def test_since_stops_at_its_limit(cli: Cli) -> None:
+    cli.fake.answers["log.since"] = in_turn(_page(1, 2, clock="c:2", more=True))
+
+    assert "(there is more)" in cli("since", "c:0", "--limit", "2").err
+    assert cli.fake.params_of("log.since") == {"clock": "c:0", "limit": 2}
+
+
+def test_since_says_that_it_is_not_whole(cli: Cli) -> None:
+    uncovered = ["/r/path", {"path": "/r/x", "why": "watch limit"}]
+    cli.fake.answers["log.since"] = _page(1, clock="c:1", complete=False, uncovered=uncovered)
+
+    err = cli("since", "c:0").err
+
+    assert "incomplete" in err
+    assert "not wholly watched: /r/path" in err
+    assert "not wholly watched: /r/x" in err
+
+
+@pytest.mark.parametrize(("record", "shown"), _RECORDS)
+def test_records(cli: Cli, record: dict[str, Any], shown: str) -> None:
+    cli.fake.answers["log.since"] = _page(clock="c:1") | {"records": [{"seq": 12, "at": _AT} | record]}
+
+    out = cli("since", "c:0").out
+
+    assert out.startswith("      12  2023-11-1")
+    assert ".123  " in out
+    assert out.endswith(f"{record['type']:<8}  {shown}\n")
+
+
+def test_log_shows_the_latest(cli: Cli) -> None:
+    pages = [_page(1, 2, clock="c:2", more=True), _page(3, 4, clock="c:4")]
+    cli.fake.answers["log.since"] = in_turn(*pages, *pages)
+
+    assert _seqs(cli("log", "-n", "3").out) == [2, 3, 4]
+    records = [json.loads(line) for line in cli("log", "-n", "1", "--json").out.splitlines()]
+    assert records == _numbered(4)
+
+
+def test_log_without_an_oldest_clock(cli: Cli) -> None:
+    cli.fake.answers |= {"daemon.status": {}, "log.since": _page(clock="c:9")}
+
+    assert cli("log").out == ""
+    assert cli.fake.params_of("log.since")["clock"] == "c:9"
+
+
+def test_log_since(cli: Cli) -> None:
+    cli.fake.answers["log.since"] = in_turn(_page(1, clock="c:1", more=True), _page(2, clock="c:2"))
+
+    assert _seqs(cli("log", "--since", "c:0").out) == [1, 2]
+
+
+def test_log_follows(cli: Cli) -> None:
+    notes = [{"method": "log.record", "params": record} for record in _numbered(5, 6)]
+    changed = {"method": "entry.changed", "params": {"key": "k", "seq": 6, "root": "/r"}}
+    cli.fake.answers["log.subscribe"] = Stream({}, before=notes[:1], after=[changed, *notes[1:]])
+    cli.fake.answers["log.since"] = _page(4, clock="c:4")
+
+    got = cli("log", "-f", code=3)
+
+    assert _seqs(got.out) == [4, 5, 6]
+    assert "closed the connection" in got.err
+    assert cli.fake.params_of("log.subscribe") == {"clock": "c:4"}
+
+
+def test_log_follows_from_a_clock(cli: Cli) -> None:
+    notes = [{"method": "log.record", "params": record} for record in _numbered(1)]
+    cli.fake.answers["log.subscribe"] = Stream({}, after=notes)
+
+    got = cli("log", "-f", "--since", "c:0", "--json", code=3)
+
+    assert json.loads(got.out) == _numbered(1)[0]
+    assert cli.fake.asked == [("log.subscribe", {"clock": "c:0"})]

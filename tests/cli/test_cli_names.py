@@ -1,0 +1,135 @@
+"""What the command line makes of paths, dependencies, keys and the directory around it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_daemon import Cli, FakeDaemon, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDaemon]:
+    with FakeDaemon(entry_check=verdict(), deps_check=verdict()) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return Cli(fake, capsys, monkeypatch)
+
+
+def _dep(cli: Cli, argument: str | bytes) -> Any:
+    cli("check", "--dep", argument, "--fetched-at", "c:1")
+    return cli.fake.params_of("deps.check")["deps"][0]
+
+
+@pytest.mark.parametrize(
+    ("argument", "sent"),
+    [
+        ("f", "file:HERE/f"),
+        ("file:f", "file:HERE/f"),
+        ("/abs/f", "file:/abs/f"),
+        ("a/link/../b", "file:HERE/a/link/../b"),
+        ("./f", "file:HERE/./f"),
+        (".", "file:HERE/."),
+        ("./odd:name", "file:HERE/./odd:name"),
+        ("dir:d/", "dir:HERE/d/"),
+        ("names:*.py", "names:HERE/*.py"),
+        ("glob:src/**/*.py", "glob:HERE/src/**/*.py"),
+        ("tree:/t", "tree:/t"),
+        ("object:svc:api", "object:svc:api"),
+        ("entry:other", "entry:other"),
+        ("odd:name", "odd:name"),
+        ("file:", "file:"),
+        ("", "file:"),
+        ("é", "file:HERE/é"),
+    ],
+)
+def test_dependencies(cli: Cli, argument: str, sent: str) -> None:
+    expected = sent.replace("HERE", cli.here) if argument else ""
+
+    assert _dep(cli, argument) == expected
+
+
+def test_bytes_that_are_not_utf8(cli: Cli) -> None:
+    assert _dep(cli, b"/a\xff") == {"dep": {"b64": "ZmlsZTovYf8="}}
+    assert _dep(cli, b"object:\xff") == {"dep": {"b64": "b2JqZWN0Ov8="}}
+
+
+def test_a_directory_with_wildcards_in_its_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkdir("a[b]*?")
+    monkeypatch.chdir("a[b]*?")
+
+    assert _dep(cli, "glob:*.py") == f"glob:{cli.here}/a[[]b][*][?]/*.py"
+    assert _dep(cli, "tree:t") == f"tree:{cli.here}/a[b]*?/t"
+
+
+def test_the_system_root(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+
+    assert _dep(cli, "f") == "file:/f"
+
+
+def test_a_directory_that_is_gone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkdir("gone")
+    monkeypatch.chdir("gone")
+    os.rmdir("../gone")
+
+    assert "no longer exists" in cli("check", "--dep", "f", "--fetched-at", "c:1", code=2).err
+    cli("check", "k")
+    assert cli.fake.params_of("entry.check") == {"key": "k"}
+    os.chdir("/")
+
+
+@pytest.mark.parametrize(
+    ("roots", "inside", "root"),
+    [
+        (["HERE"], "d", "HERE"),
+        (["HERE", "/"], "d", "HERE"),
+        (["/", "HERE/d", "HERE"], "d", "HERE/d"),
+        (["/"], "d", "/"),
+        (["HERE/d"], "dd", None),
+        (["HERE/d", "/other"], "dd", "HERE/dd"),
+        ([], "d", "HERE/d"),
+    ],
+)
+def test_the_root_around(
+    cli: Cli, roots: list[str], inside: str, root: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkdir(inside)
+    monkeypatch.chdir(inside)
+    cli.fake.answers["root.list"] = {"roots": [{"path": path.replace("HERE", cli.here)} for path in roots]}
+
+    cli("check", "k")
+
+    expected = {} if root is None else {"root": root.replace("HERE", cli.here)}
+    assert cli.fake.params_of("entry.check") == {"key": "k"} | expected
+
+
+def test_a_root_that_is_not_utf8(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkdir(b"\xff")
+    monkeypatch.chdir(os.fsdecode(b"\xff"))
+    cli.fake.answers["root.list"] = {"roots": []}
+
+    cli("check", "k")
+
+    assert set(cli.fake.params_of("entry.check")["root"]) == {"b64"}
+
+
+def test_a_root_by_name(cli: Cli) -> None:
+    cli("check", "k", "--root", "sub/..")
+
+    assert cli.fake.asked == [("entry.check", {"key": "k", "root": f"{cli.here}/sub/.."})]
+
+
+def test_keys_are_text(cli: Cli) -> None:
+    cli("check", "é k")
+
+    assert cli.fake.params_of("entry.check")["key"] == "é k"
+    assert cli("check", b"k\xff", code=2).err.startswith("provd: a key is not UTF-8")
+    assert cli("check", "k", "--scope", b"k\xff", code=2).err.startswith("provd: a scope is not UTF-8")

@@ -1,0 +1,277 @@
+"""check, get, why, revalidate: exit codes that a script can trust, and what is printed."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_daemon import Cli, FakeDaemon, Hangup, Refusal, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FAULT = {
+    "dep": "file:/r/f",
+    "why": "changed",
+    "was": "xxh3:" + "a" * 32,
+    "is": "xxh3:" + "b" * 32,
+    "hint": "read again",
+}
+_WORDS = {"fresh": 0, "dirty": 1, "unknown": 4}
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDaemon]:
+    with FakeDaemon() as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return Cli(fake, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize(("word", "code"), _WORDS.items())
+def test_check_one(cli: Cli, word: str, code: int) -> None:
+    cli.fake.answers["entry.check"] = answer = verdict(word)
+
+    assert cli("check", "k", "--json", code=code).json == answer
+    assert word in cli("check", "k", code=code).out
+    assert cli("check", "-q", "k", code=code).out == ""
+    assert cli("check", "-q", "--json", "k", code=code).out == ""
+    assert cli.fake.params_of("entry.check") == {"key": "k"}
+
+
+def test_a_verdict_of_the_future_is_not_fresh(cli: Cli) -> None:
+    cli.fake.answers["entry.check"] = verdict("splendid")
+
+    cli("check", "k", code=4)
+
+
+@pytest.mark.parametrize("words", list(itertools.combinations_with_replacement(_WORDS, 3)))
+def test_check_many(cli: Cli, words: tuple[str, ...]) -> None:
+    verdicts = {f"k{n}": verdict(word) for n, word in enumerate(words)}
+    cli.fake.answers["entry.check"] = {"verdicts": verdicts}
+    code = 1 if "dirty" in words else 4 if "unknown" in words else 0
+
+    got = cli("check", "k0", "k1", "k2", "k1", code=code)
+
+    assert [line.split()[1:3] for line in got.out.splitlines()] == [
+        [w, k] for k, w in zip(verdicts, words, strict=True)
+    ]
+    assert cli.fake.params_of("entry.check") == {"keys": ["k0", "k1", "k2"]}
+    assert cli("check", *verdicts, "--json", code=code).json == {"verdicts": verdicts}
+
+
+def test_check_names_what_is_at_fault(cli: Cli) -> None:
+    faults = [_FAULT | {"dep": f"file:/r/{n}"} for n in range(5)]
+    cli.fake.answers["entry.check"] = verdict("dirty", why="changed", evidence=faults, more=7)
+
+    out = cli("check", "k", code=1).out
+
+    assert out.splitlines()[1] == "    file:/r/0  changed"
+    assert out.splitlines()[-1] == "    and 9 more"
+
+
+def test_check_dependencies(cli: Cli) -> None:
+    answer = verdict("dirty")
+    del answer["key"]
+    cli.fake.answers["deps.check"] = answer
+
+    assert cli("check", "--dep", "f", "--dep", "object:o", "--fetched-at", "c:1", "--json", code=1).json == answer
+    assert "dirty" in cli("check", "--dep", "f", "--fetched-at", "c:1", code=1).out
+    assert cli.fake.asked[1] == ("deps.check", {"deps": [f"file:{cli.here}/f", "object:o"], "fetched_at": "c:1"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check"], "nothing to check"),
+        (["check", "-q"], "nothing to check"),
+        (["check", "k", "--dep", "f", "--fetched-at", "c:1"], "exclude each other"),
+        (["check", "--dep", "f"], "--dep needs --fetched-at"),
+        (["check", "k", "--fetched-at", "c:1"], "--fetched-at goes with --dep"),
+        (["check", b"\xff"], "a key is not UTF-8"),
+        (["check", "k", "--root", ".", "--scope", "s"], "exclude each other"),
+        (["check", "k", "--timeout-ms", "soon"], "--timeout-ms"),
+        (["check", "k", "--verify", "hope"], "--verify"),
+        (["check", "k", "--jsn"], "--jsn"),
+        (["get"], "KEY"),
+        (["get", "k", "l"], "unexpected extra argument"),
+        (["get", "k", "--even-if", "fresh"], "--even-if"),
+    ],
+)
+def test_usage(cli: Cli, arguments: list[str | bytes], message: str) -> None:
+    got = cli(*arguments, code=2)
+
+    assert got.out == ""
+    assert message in got.err
+    assert "\n  next: " in got.err
+    assert cli.fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        (["--verify", "content"], {"verify": "content"}),
+        (["--timeout-ms", "5"], {"timeout_ms": 5}),
+        (["--no-revalidate"], {"revalidate": False}),
+        (["--scope", "global"], {"scope": "global"}),
+        (["--root", "/r"], {"root": "/r"}),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "get", "why"])
+def test_how_a_verdict_is_asked_for(cli: Cli, command: str, arguments: list[str], sent: dict[str, Any]) -> None:
+    cli.fake.answers |= {"entry.check": verdict(), "entry.get": verdict(value="v")}
+
+    cli(command, "k", *arguments)
+
+    assert cli.fake.asked[-1][1] == {"key": "k"} | sent
+
+
+def test_refused(cli: Cli) -> None:
+    cli.fake.answers["entry.check"] = Refusal("root.ambiguous", "which root?", "give one")
+
+    got = cli("check", "-q", "k", code=5)
+
+    assert got.err == "provd: which root? [root.ambiguous]\n  next: give one\n"
+
+
+def test_unreachable(cli: Cli) -> None:
+    got = cli("check", "k", "--socket", "none", code=3)
+
+    assert got.out == ""
+    assert f"there is no socket at {cli.here}/none" in got.err
+    assert "provd run" in got.err
+
+
+def test_state_says_where_the_socket_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROVD_SOCKET")
+
+    assert f"{cli.here}/s/provd.sock" in cli("check", "k", "--state", "s", code=3).err
+
+
+def test_vanished(cli: Cli) -> None:
+    cli.fake.answers["entry.check"] = Hangup()
+
+    assert "closed the connection" in cli("check", "k", code=3).err
+
+
+def test_an_answer_that_makes_no_sense_is_no_verdict(cli: Cli) -> None:
+    cli.fake.answers["entry.check"] = 17
+
+    assert "provd's own fault" in cli("check", "k", code=5).err
+
+
+@pytest.mark.parametrize("value", ["text\n", "no newline", "", 'q"', "é"])
+def test_get_prints_text_as_it_is(cli: Cli, value: str) -> None:
+    cli.fake.answers["entry.get"] = verdict(value=value)
+
+    assert cli("get", "k").out == value
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"), [({"a": [1, "é"]}, '{"a": [1, "é"]}\n'), (None, "null\n"), (1.5, "1.5\n")]
+)
+def test_get_prints_the_rest_as_json(cli: Cli, value: Any, printed: str) -> None:
+    cli.fake.answers["entry.get"] = verdict(value=value)
+
+    assert cli("get", "k").out == printed
+
+
+def test_get_survives_text_that_is_none(cli: Cli) -> None:
+    cli.fake.answers["entry.get"] = verdict(value="\ud800!")
+
+    assert cli("get", "k").out == "\\ud800!"
+    assert cli("get", "k", "--json").json["value"] == "\ud800!"
+
+
+@pytest.mark.parametrize("word", ["dirty", "unknown"])
+def test_get_of_what_may_not_be_used(cli: Cli, word: str) -> None:
+    cli.fake.answers["entry.get"] = verdict(word, evidence=[_FAULT])
+
+    got = cli("get", "k", code=_WORDS[word])
+
+    assert got.out == ""
+    assert word in got.err
+    assert "file:/r/f  changed" in got.err
+
+
+def test_get_even_if(cli: Cli) -> None:
+    cli.fake.answers["entry.get"] = answer = verdict("dirty", value="old")
+
+    got = cli("get", "k", "--even-if", "dirty", "--even-if", "unknown", code=1)
+
+    assert got.out == "old"
+    assert "dirty" in got.err
+    assert cli.fake.params_of("entry.get") == {"key": "k", "even_if": ["dirty", "unknown"]}
+    assert cli("get", "k", "--json", code=1).json == answer
+
+
+def test_get_without_a_value(cli: Cli) -> None:
+    cli.fake.answers["entry.get"] = verdict()
+
+    got = cli("get", "k")
+
+    assert (got.out, got.err) == ("", "k has no value\n")
+
+
+def test_why_tells_all(cli: Cli) -> None:
+    mutation = {
+        "seq": 41,
+        "at": "1700000000123000000",
+        "type": "mutation",
+        "kind": "modified",
+        "path": {"b64": "L3IvZv8="},
+        "actor": {"session": "s1", "turn": 3, "pid": None},
+    }
+    evidence = [
+        _FAULT | {"mutation": mutation},
+        {"dep": "glob:/r/*", "why": "listing-changed", "paths": ["/r/a", "/r/\x1b[2J"], "mutation": 12},
+        {"dep": "entry:e", "why": "entry-dirty", "because": [{"dep": "object:o", "why": "written"}], "hint": "derive"},
+        {"dep": None, "why": "moving", "detail": "three times"},
+    ]
+    cli.fake.answers["entry.check"] = answer = verdict("dirty", why="changed", evidence=evidence, more=2)
+
+    out = cli("why", "k", code=1).out
+
+    for text in (
+        "k  (changed)",
+        "standing active, version 7, checked content, as of c:1",
+        "was xxh3:aaaaaaaaaaaa…",
+        "is  xxh3:bbbbbbbbbbbb…",
+        "touched by record 41 modified /r/f\\xff at 2023-11-1",
+        ".123 (session s1, turn 3)",
+        "      /r/a",
+        "touched by record 12",
+        "because object:o  written",
+        "the entry itself  moving",
+        "three times",
+        "next: read again",
+        "and 2 more dependencies at fault",
+    ):
+        assert text in out
+    assert "\x1b" not in out
+    assert cli("why", "k", "--json", code=1).json == answer
+
+
+def test_why_of_a_fresh_entry_is_short(cli: Cli) -> None:
+    cli.fake.answers["entry.check"] = verdict()
+
+    assert len(cli("why", "k").out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(("word", "code"), _WORDS.items())
+def test_revalidate(cli: Cli, word: str, code: int) -> None:
+    cli.fake.answers["entry.revalidate"] = answer = {"key": "k", "version": 3, "verdict": verdict(word)}
+
+    assert word in cli("revalidate", "k", code=code).out
+    assert cli("revalidate", "k", "--json", "--scope", "s", code=code).json == answer
+    assert cli.fake.params_of("entry.revalidate") == {"key": "k", "scope": "s"}
+
+
+def test_revalidate_with_a_bare_verdict(cli: Cli) -> None:
+    cli.fake.answers["entry.revalidate"] = {"key": "k", "version": 3, "verdict": "dirty"}
+
+    cli("revalidate", "k", code=1)

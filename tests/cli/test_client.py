@@ -1,0 +1,224 @@
+"""The blocking client: answers, errors, notifications, and why there is no connection."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_daemon import FakeDaemon, Hangup, Raw, Refusal, Silence, Stream, in_turn, verdict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_NOTE = {"method": "log.record", "params": {"seq": 1}}
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDaemon]:
+    with FakeDaemon() as daemon:
+        yield daemon
+
+
+def test_methods_send_what_they_are_given(fake: FakeDaemon) -> None:
+    fake.answers |= {
+        "log.clock": {"clock": "c:1"},
+        "entry.put": {"version": 3},
+        "entry.check": verdict(),
+        "entry.get": verdict(value="v"),
+        "action.begin": {"id": 17},
+        "action.end": {"id": 17},
+    }
+    with Client(fake.path) as client:
+        assert client.clock() == "c:1"
+        assert client.put("k", value=None, deps=["f"], fetched_at="c:1") == {"version": 3}
+        assert client.check("k", root="/r") == verdict()
+        assert client.check(keys=iter(["a", "b"])) == verdict()
+        assert client.get("k", even_if=["dirty"])["value"] == "v"
+        assert client.begin(["object:o"], session="s") == {"id": 17}
+        assert client.end(17) == {"id": 17}
+
+    assert fake.asked == [
+        ("log.clock", {}),
+        ("entry.put", {"key": "k", "value": None, "deps": ["f"], "fetched_at": "c:1"}),
+        ("entry.check", {"key": "k", "root": "/r"}),
+        ("entry.check", {"keys": ["a", "b"]}),
+        ("entry.get", {"key": "k", "even_if": ["dirty"]}),
+        ("action.begin", {"writes": ["object:o"], "session": "s"}),
+        ("action.end", {"id": 17, "outcome": "done"}),
+    ]
+
+
+def test_an_answer_of_many_pieces(fake: FakeDaemon) -> None:
+    big = {"clock": "é" * 3_000_000}
+    fake.answers["log.clock"] = in_turn(big, {"clock": "c:2"})
+    with Client(fake.path) as client:
+        assert client.clock() == big["clock"]
+        assert client.clock() == "c:2"
+
+
+def test_a_system_without_sched_yield(fake: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_yield", raising=False)
+    fake.answers["log.clock"] = {"clock": "c:1"}
+    with Client(fake.path) as client:
+        assert client.clock() == "c:1"
+
+
+def test_a_refusal(fake: FakeDaemon) -> None:
+    fake.answers["log.clock"] = Refusal("shutdown", "it stops", "ask the next one", {"more": 1})
+    with Client(fake.path) as client, pytest.raises(RpcError) as caught:
+        client.clock()
+
+    assert (caught.value.code, caught.value.message, caught.value.hint) == ("shutdown", "it stops", "ask the next one")
+    assert caught.value.data["more"] == 1
+
+
+def test_an_error_without_data_has_the_number_as_its_code(fake: FakeDaemon) -> None:
+    fake.answers["log.clock"] = Raw(b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no method"}}\n')
+    with Client(fake.path) as client, pytest.raises(RpcError) as caught:
+        client.clock()
+
+    assert (caught.value.code, caught.value.message) == ("-32601", "no method")
+
+
+def test_an_error_without_an_id_is_about_our_line(fake: FakeDaemon) -> None:
+    fake.answers["log.clock"] = Raw(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse"}}\n')
+    with Client(fake.path) as client, pytest.raises(RpcError, match="parse"):
+        client.clock()
+
+
+def test_answers_of_other_requests_are_passed_over(fake: FakeDaemon) -> None:
+    fake.answers["log.clock"] = Raw(b'{"id":77,"result":{"clock":"old"}}\n{"id":1,"result":{"clock":"c:1"}}\n')
+    with Client(fake.path) as client:
+        assert client.clock() == "c:1"
+
+
+def test_notifications_keep_their_order_around_the_answer(fake: FakeDaemon) -> None:
+    notes = [{"method": "log.record", "params": {"seq": n}} for n in range(4)]
+    fake.answers["log.subscribe"] = Stream({"clock": "c:1"}, before=notes[:2], after=notes[2:])
+    with Client(fake.path) as client:
+        stream = client.subscribe(clock="c:0")
+        got = [note["params"]["seq"] for note in itertools.islice(stream, 4)]
+        with pytest.raises(ProvdUnreachable, match="closed the connection"):
+            next(stream)
+
+    assert got == [0, 1, 2, 3]
+    assert fake.asked == [("log.subscribe", {"clock": "c:0"})]
+
+
+def test_wait_closed_reads_to_the_end(fake: FakeDaemon) -> None:
+    fake.answers["daemon.shutdown"] = Stream({}, after=[_NOTE] * 3)
+    with Client(fake.path) as client:
+        client.call("daemon.shutdown")
+        client.wait_closed()
+
+
+def test_a_daemon_that_vanishes(fake: FakeDaemon) -> None:
+    fake.answers["log.clock"] = Hangup()
+    with Client(fake.path) as client:
+        with pytest.raises(ProvdUnreachable, match="closed the connection before it answered"):
+            client.clock()
+        with pytest.raises(ProvdUnreachable):
+            client.clock()
+
+
+def test_a_daemon_that_does_not_answer(fake: FakeDaemon) -> None:
+    fake.answers["log.clock"] = Silence()
+    with Client(fake.path, timeout=0.01) as client, pytest.raises(ProvdUnreachable, match=r"not answer within 0\.01 s"):
+        client.clock()
+
+
+def test_something_else_answers(fake: FakeDaemon) -> None:
+    fake.answers["log.clock"] = Raw(b"HTTP/1.1 400 Bad Request\r\n")
+    with Client(fake.path) as client, pytest.raises(ProvdUnreachable, match="not provd"):
+        client.clock()
+
+
+def test_what_cannot_travel_is_refused_before_it_is_sent(fake: FakeDaemon) -> None:
+    with Client(fake.path) as client:
+        with pytest.raises(ValueError, match="wire_path"):
+            client.check("\udcff")
+        with pytest.raises(ValueError, match="JSON compliant"):
+            client.put("k", value=float("nan"))
+        with pytest.raises(RpcError, match="limit: the request is"):
+            client.put("k", value="x" * (17 << 20))
+
+    assert fake.asked == []
+
+
+def test_no_socket(tmp_path: Path) -> None:
+    path = str(tmp_path / "none")
+    with pytest.raises(ProvdUnreachable) as caught:
+        Client(path)
+
+    assert caught.value.message == f"no daemon: there is no socket at {path}"
+    assert "provd run" in caught.value.hint
+
+
+def test_a_socket_that_nobody_listens_at(fake: FakeDaemon) -> None:
+    path = os.path.join(fake.home, "old")
+    with socket.socket(socket.AF_UNIX) as old:
+        old.bind(path)
+    with pytest.raises(ProvdUnreachable, match=r"nobody listens at .*provd run"):
+        Client(path)
+
+
+def test_a_file_in_the_sockets_place(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ProvdUnreachable, match=r"is a file, not a socket.*PROVD_SOCKET"):
+        Client(str(tmp_path / "file"))
+
+
+def test_a_path_that_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(ProvdUnreachable, match=r"too long.*--socket"):
+        Client(str(tmp_path / ("x" * 200)))
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.EPERM, "a sandbox forbids it: .*allow Unix sockets in /run/p"),
+        (errno.EACCES, "run as the daemon's user; .*sandbox"),
+        (errno.EAGAIN, "try again"),
+        (errno.EPROTOTYPE, "provd run"),
+    ],
+)
+def test_refusals_of_the_system(number: int, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: socket.socket, address: str) -> None:
+        raise OSError(number, os.strerror(number), address)
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    with pytest.raises(ProvdUnreachable, match=hint) as caught:
+        Client("/run/p/s.sock")
+
+    assert "/run/p/s.sock" in caught.value.message
+
+
+def test_a_system_that_makes_no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> socket.socket:
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    with pytest.raises(ProvdUnreachable, match="sandbox"):
+        Client("/run/p/s.sock")
+
+
+@given(st.binary())
+def test_names_survive_the_wire(name: bytes) -> None:
+    travelled = wire_path(name)
+
+    assert local_path(travelled) == name
+    assert wire_path(os.fsdecode(name)) == travelled
+
+
+def test_only_names_that_are_not_utf8_are_wrapped() -> None:
+    assert wire_path("/é") == "/é"
+    assert wire_path(b"/\xff") == {"b64": "L/8="}

@@ -1,0 +1,90 @@
+"""Where the socket, the state and the configuration are."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from provd import places
+
+_HOME = "/home/u"
+_STATE = f"{_HOME}/Library/Application Support/provd" if sys.platform == "darwin" else f"{_HOME}/.local/state/provd"
+_NAMES = (
+    "PROVD_SOCKET",
+    "PROVD_STATE_DIR",
+    "RUNTIME_DIRECTORY",
+    "STATE_DIRECTORY",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+    "XDG_CONFIG_HOME",
+)
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _NAMES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", _HOME)
+
+
+@pytest.mark.parametrize(
+    ("given", "env", "path"),
+    [
+        ((None, None), {}, f"{_STATE}/provd.sock"),
+        ((None, None), {"XDG_STATE_HOME": "/x"}, "/x/provd/provd.sock"),
+        ((None, None), {"XDG_RUNTIME_DIR": "/run/user/1"}, "/run/user/1/provd/provd.sock"),
+        ((None, None), {"XDG_RUNTIME_DIR": "run"}, f"{_STATE}/provd.sock"),
+        ((None, None), {"RUNTIME_DIRECTORY": "/run/a:/run/b", "XDG_RUNTIME_DIR": "/r"}, "/run/a/provd.sock"),
+        ((None, None), {"STATE_DIRECTORY": "/var/a", "XDG_RUNTIME_DIR": "/r"}, "/r/provd/provd.sock"),
+        ((None, None), {"STATE_DIRECTORY": "/var/a"}, "/var/a/provd.sock"),
+        ((None, None), {"PROVD_STATE_DIR": "/s", "XDG_RUNTIME_DIR": "/r", "RUNTIME_DIRECTORY": "/q"}, "/s/provd.sock"),
+        ((None, "/t"), {"PROVD_STATE_DIR": "/s", "XDG_RUNTIME_DIR": "/r"}, "/t/provd.sock"),
+        ((None, "/t"), {"PROVD_SOCKET": "/p"}, "/p"),
+        (("/e", "/t"), {"PROVD_SOCKET": "/p"}, "/e"),
+        ((None, None), {"PROVD_SOCKET": ""}, f"{_STATE}/provd.sock"),
+    ],
+)
+def test_socket(
+    given: tuple[str | None, str | None], env: dict[str, str], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+
+    assert path == places.socket_path(*given)
+
+
+@pytest.mark.parametrize(
+    ("explicit", "env", "path"),
+    [
+        (None, {}, _STATE),
+        (None, {"XDG_STATE_HOME": "/x"}, "/x/provd"),
+        (None, {"XDG_STATE_HOME": "x"}, _STATE),
+        (None, {"STATE_DIRECTORY": "/a:/b", "XDG_STATE_HOME": "/x"}, "/a"),
+        (None, {"PROVD_STATE_DIR": "/s", "STATE_DIRECTORY": "/a"}, "/s"),
+        ("/e", {"PROVD_STATE_DIR": "/s"}, "/e"),
+    ],
+)
+def test_state(explicit: str | None, env: dict[str, str], path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+
+    assert path == places.state_dir(explicit)
+
+
+def test_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"{_HOME}/.config/provd/config.toml" == places.config_path()
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/c")
+
+    assert places.config_path() == "/c/provd/config.toml"
+
+
+def test_relative_names_become_absolute_and_are_not_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = os.getcwd()
+    monkeypatch.setenv("PROVD_STATE_DIR", "a/../b")
+
+    assert places.socket_path("s.sock") == f"{here}/s.sock"
+    assert places.socket_path() == f"{here}/a/../b/provd.sock"
+    assert places.state_dir() == f"{here}/a/../b"
