@@ -22,9 +22,7 @@ _PAGE: Final = 1000
 _BIG_PAGE: Final = 10_000
 
 
-@click.command(
-    cls=Command, examples=("c=$(provd clock)     # then read the sources, then: provd put ... --fetched-at $c",)
-)
+@click.command(cls=Command, examples=("c=$(provd clock)     # now read the sources; then provd put --fetched-at $c",))
 @json_option
 @connected
 def clock(as_json: bool, at: Place) -> int:

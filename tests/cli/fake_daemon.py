@@ -195,6 +195,7 @@ class Cli:
             if name.startswith(("PROVD_", "XDG_")) or name in {"STATE_DIRECTORY", "RUNTIME_DIRECTORY", "NO_COLOR"}:
                 monkeypatch.delenv(name)
         monkeypatch.setenv("PROVD_SOCKET", fake.path)
+        monkeypatch.setenv("COLUMNS", "80")
         monkeypatch.chdir(fake.home)
         self.fake = fake
         self.here = os.path.realpath(fake.home)

@@ -1,0 +1,122 @@
+"""Help: it fits a screen, opens with examples, and a wrong word gets the nearest one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from fake_daemon import Cli, FakeDaemon
+
+from provd.cli.app import SECTIONS, app
+from provd.cli.command import Command, Group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WITHOUT_JSON = {"run", "stop"}
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    with FakeDaemon() as fake:
+        yield Cli(fake, capsys, monkeypatch)
+
+
+def _commands() -> dict[str, click.Command]:
+    context = click.Context(app)
+    found: dict[str, click.Command] = {}
+    for name in app.list_commands(context):
+        command = app.get_command(context, name)
+        assert command is not None
+        found[name] = command
+        if isinstance(command, click.Group):
+            found |= {f"{name} {below}": each for below, each in command.commands.items()}
+    return found
+
+
+def test_all_commands_are_there() -> None:
+    names = {name for commands in SECTIONS.values() for name in commands}
+
+    assert names == set(
+        [
+            "run",
+            "stop",
+            "status",
+            "clock",
+            "put",
+            "get",
+            "check",
+            "revalidate",
+            "why",
+            "ls",
+            "forget",
+            "since",
+            "log",
+            "action",
+            "watch",
+            "audit",
+            "version",
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", ["", *_commands()])
+def test_help_fits_a_screen(cli: Cli, name: str) -> None:
+    for flag in ("--help", "-h"):
+        lines = cli(*name.split(), flag).out.splitlines()
+
+        assert len(lines) <= 44
+        assert max(map(len, lines)) <= 80
+        assert lines.index("Examples:") < lines.index("Options:")
+
+
+@pytest.mark.parametrize(("name", "command"), _commands().items())
+def test_every_command_has_examples_and_says_where_the_daemon_is(name: str, command: click.Command) -> None:
+    assert isinstance(command, Command | Group)
+    assert command.examples
+    assert all("provd" in example for example in command.examples)
+    if isinstance(command, Group):
+        return
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {"--socket", "--state"} <= options
+    assert ("--json" in options) == (name not in _WITHOUT_JSON)
+    assert all(parameter.help for parameter in command.params if isinstance(parameter, click.Option))
+
+
+def test_without_a_command_help_goes_to_stderr(cli: Cli) -> None:
+    got = cli(code=2)
+
+    assert got.out == ""
+    assert "Examples:" in got.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        (["chekc"], "provd check"),
+        (["statsu"], "provd status"),
+        (["watch", "ad"], "provd watch add"),
+        (["action", "recrd"], "provd action record"),
+    ],
+)
+def test_the_nearest_command(cli: Cli, typed: list[str], near: str) -> None:
+    got = cli(*typed, code=2)
+
+    assert got.out == ""
+    assert f"did you mean {near}?" in got.err
+
+
+def test_no_command_is_near(cli: Cli) -> None:
+    got = cli("xyzzy", code=2)
+
+    assert "did you mean" not in got.err
+    assert "provd --help lists all" in got.err
+
+
+def test_a_terminal_is_not_steered_by_what_was_typed(cli: Cli) -> None:
+    assert "\x1b" not in cli("\x1b[2J", code=2).err
+
+
+def test_the_nearest_option(cli: Cli) -> None:
+    assert "--json" in cli("status", "--jsn", code=2).err
