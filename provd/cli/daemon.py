@@ -5,7 +5,6 @@ Rule: only `run` imports the daemon; every other command is a client.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 import click
@@ -33,19 +32,21 @@ _FOUND = 1
 @connected
 def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, at: Place) -> int:
     """Run the daemon in the foreground. It is ready when its socket answers."""
-    errors = importlib.import_module("provd.core.errors")
+    from provd import daemon, settings  # noqa: PLC0415  (see the rule)
+    from provd.core import errors  # noqa: PLC0415
+
     try:
-        settings = importlib.import_module("provd.settings").load(
+        loaded = settings.load(
             state=places.state_dir(at.state),
             socket=places.socket_path(at.socket, at.state),
             roots=tuple(names.absolute(root) for root in roots),
             backend=backend,
             log_format=log_format,
         )
-        code = importlib.import_module("provd.daemon").main(settings)
+        daemon.main(loaded)
     except errors.ProvdError as error:
         raise Failure(error.message, error.hint) from None
-    return int(code or 0)
+    return 0
 
 
 @click.command(cls=Command, examples=("provd stop",))
