@@ -103,12 +103,19 @@ class Workers:
         work = _Work(functools.partial(function, *arguments), functools.partial(_tell, loop, done))
         if not self._submit(work):
             raise TimeoutError(self._all_lost())
-        late = TimeoutError(f"not done within {timeout} s")
-        timer = loop.call_later(timeout, _set, done, None, late)
+        timers: list[asyncio.TimerHandle] = []
+
+        def slow() -> None:
+            self._relieve(work)
+            timers.append(loop.call_at(end, _set, done, None, TimeoutError(f"not done within {timeout} s")))
+
+        end = loop.time() + timeout
+        timers.append(loop.call_later(min(HELP_AFTER, timeout / 2), slow))
         try:
             return await done
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
             self._give_up(work)
 
     def close(self) -> None:
@@ -122,6 +129,12 @@ class Workers:
 
     def _help(self, work: _Work) -> None:
         self._submit(work, urgent=True)
+
+    def _relieve(self, work: _Work) -> None:
+        """One thread more where work that cannot be shared still waits for one."""
+        with self._lock:
+            if work.threads == 0:
+                self._start(urgent=True)
 
     def _submit(self, work: _Work, *, urgent: bool = False) -> bool:
         """Hands work to a thread; False if there is none to hope for. Urgent work does not wait for one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from provd.core import errors
@@ -76,6 +76,7 @@ components = st.one_of(
 names = st.text(alphabet="ab.^-]\udcff", min_size=1, max_size=5).filter(lambda text: text not in {".", ".."})
 
 
+@settings(deadline=None)
 @given(st.lists(components, min_size=1, max_size=4), st.lists(names, min_size=1, max_size=4))
 @example(["**", "**"], ["a"])
 @example(["**", "a", "**", "b"], ["a", "b", "a", "b"])
@@ -84,6 +85,7 @@ def test_matches_what_a_naive_matcher_matches(pattern: list[str], path: list[str
     assert matches("/".join(pattern), "/".join(path)) == naive_path(pattern, path)
 
 
+@settings(deadline=None)
 @given(st.lists(components, min_size=1, max_size=4), st.lists(names, min_size=1, max_size=5))
 def test_every_directory_above_a_match_may_hold_it(pattern: list[str], path: list[str]) -> None:
     compiled = compile_pattern(b"/r/*/" + "/".join(pattern).encode("utf-8", "surrogateescape"))
