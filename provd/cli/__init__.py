@@ -36,15 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     output.prepare()
     try:
-        code = _run(arguments)
-        sys.stdout.flush()
+        return _run(arguments)
     except BrokenPipeError:
         # The reader of our output has gone: end as quietly as a program that SIGPIPE ends.
-        _discard(sys.stdout.fileno())
+        _discard(sys.stdout.fileno(), sys.stderr.fileno())
         return READER_GONE
     except KeyboardInterrupt:
         return INTERRUPTED
-    return code
 
 
 def _run(arguments: list[str]) -> int:
@@ -54,7 +52,9 @@ def _run(arguments: list[str]) -> int:
             output.note(app.get_help(click.Context(app, info_name="provd")))
             return USAGE
         with app.make_context("provd", arguments) as context:
-            return int(app.invoke(context) or 0)
+            code = int(app.invoke(context) or 0)
+            sys.stdout.flush()  # what was never written was not done
+            return code
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.Abort:
@@ -88,8 +88,9 @@ def _usage(error: click.ClickException) -> int:
     return USAGE
 
 
-def _discard(descriptor: int) -> None:
-    """Point a descriptor at nothing, so that the interpreter's last flush has nobody to offend."""
+def _discard(*descriptors: int) -> None:
+    """Point descriptors at nothing, so that the interpreter's last flush has nobody to offend."""
     nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, descriptor)
+    for descriptor in descriptors:
+        os.dup2(nothing, descriptor)
     os.close(nothing)

@@ -151,7 +151,8 @@ def ls(as_json: bool, at: Place) -> int:
 
 def _line(item: dict[str, Any]) -> str:
     writes = " ".join(output.name(write) for write in item.get("writes") or [])
-    facts = (
-        f"{word} {item[word]}" for word in item if word not in {"id", "writes"} and item[word] not in (None, False)
-    )
-    return f"{item.get('id', '?'):>8}  {writes}  " + output.printable(f"({', '.join(facts)})")
+    facts = {word: value for word, value in item.items() if word not in {"id", "writes"} and value not in (None, False)}
+    if "at" in facts:
+        facts["at"] = output.moment(facts["at"])
+    told = ", ".join(f"{word} {value}" for word, value in facts.items())
+    return f"{item.get('id', '?'):>8}  {writes}  ({output.printable(told)})"

@@ -154,9 +154,11 @@ def get(
     manner = _manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
     with at.connect(_patience(timeout_ms)) as client:
         answer = client.get(wanted, **manner, **where.params(client))
+    # Nothing to use is never a success, whatever the verdict.
+    code = verdicts.exit_code([answer]) or (verdicts.FRESH if answer.get("usable") else verdicts.UNKNOWN)
     if as_json:
         output.line_json(answer)
-        return verdicts.exit_code([answer])
+        return code
     if "value" in answer:
         _print_value(answer["value"])
     elif answer.get("usable"):
@@ -164,7 +166,7 @@ def get(
     if answer.get("verdict") != "fresh" or not answer.get("usable"):
         for text in (verdicts.headline(answer, output.printable(wanted)), *verdicts.brief(answer)):
             output.note(text)
-    return verdicts.exit_code([answer])
+    return code
 
 
 def _print_value(value: Any) -> None:

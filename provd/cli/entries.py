@@ -172,7 +172,7 @@ def _warn(answer: dict[str, Any], without_provenance: bool) -> None:
     verdict = answer.get("verdict")
     word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
     if word not in (None, "fresh") and not without_provenance:
-        output.warn(f"it is {word} already: provd why {answer.get('key', 'KEY')}")
+        output.warn(f"it is {word} at birth: provd why {answer.get('key', 'KEY')}")
 
 
 def _named(dep: Any) -> str:
@@ -229,11 +229,9 @@ def _print_page(page: dict[str, Any], as_json: bool) -> None:
     for entry in page["entries"]:
         verdict = f"{output.verdict_word(str(entry['verdict']))}  " if "verdict" in entry else ""
         why = f"  ({output.printable(str(entry['why']))})" if entry.get("why") else ""
-        count = entry.get("dependencies")
-        facts = (
-            f"{entry.get('standing', ''):<10}  version {entry.get('version')}  {'no' if count is None else count} deps"
-        )
-        output.line(f"{verdict}{facts:<38}  {output.printable(str(entry['key']))}{why}")
+        deps = "none given" if entry.get("dependencies") is None else entry["dependencies"]
+        facts = f"{entry.get('standing', ''):<10}  version {entry.get('version')}  deps {deps}"
+        output.line(f"{verdict}{facts:<36}  {output.printable(str(entry['key']))}{why}")
 
 
 @click.command(cls=Command, examples=("provd forget api",))

@@ -6,6 +6,7 @@ before a terminal sees them; JSON and values are handed on as they are.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -20,10 +21,15 @@ _DIGEST_SHOWN: Final = 12
 
 
 def prepare() -> None:
-    """Make it impossible that a strange name fails a print; a lone surrogate becomes its JSON escape."""
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
+    """Make it impossible that a print fails for a strange name, or because a stream was closed by the caller.
+
+    A lone surrogate becomes its JSON escape.
+    """
+    for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, stream) is None:
+            setattr(sys, stream, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  (open until the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def line(text: str = "") -> None:

@@ -39,8 +39,8 @@ def headline(verdict: Json, label: str) -> str:
 
 
 def brief(verdict: Json) -> Iterator[str]:
-    """What is at fault, a line each, the first few."""
-    evidence = verdict.get("evidence") or []
+    """What is at fault, a line each, the first few; not the entry itself, whose fault the headline has."""
+    evidence = [item for item in verdict.get("evidence") or [] if item.get("dep") is not None]
     for item in evidence[:_BRIEF]:
         yield f"    {_dependency(item)}  {output.printable(str(item.get('why', '')))}"
     rest = len(evidence) - _BRIEF + _more(verdict)
@@ -103,13 +103,20 @@ def _mutation(mutation: Any) -> str:
     )
     words = [
         f"record {mutation.get('seq', '?')}",
-        output.printable(str(mutation.get("kind") or mutation.get("type") or "")),
+        output.printable(_what(mutation)),
     ]
     if mutation.get("path") is not None:
         words.append(output.name(mutation["path"]))
     if mutation.get("at") is not None:
         words.append(f"at {output.moment(mutation['at'])}")
     return " ".join(word for word in words if word) + (f" ({who})" if who else "")
+
+
+def _what(mutation: Json) -> str:
+    """What kind of record it is: `modified`, or `action 17 end`."""
+    if "kind" in mutation:
+        return str(mutation["kind"])
+    return " ".join(str(mutation[word]) for word in ("type", "id", "event") if word in mutation)
 
 
 def _more(verdict: Json) -> int:

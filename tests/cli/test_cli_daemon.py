@@ -262,10 +262,19 @@ def test_action_refused(cli: Cli) -> None:
 
 
 def test_action_ls(cli: Cli) -> None:
-    item = {"id": 17, "writes": ["object:o", "/f"], "session": "s", "turn": None, "hold": False, "at": "1"}
+    item = {
+        "id": 17,
+        "writes": ["object:o", "/f"],
+        "session": "s",
+        "turn": None,
+        "hold": False,
+        "at": "1700000000123456789",
+    }
     cli.fake.answers["action.list"] = {"actions": [item]}
 
-    assert cli("action", "ls").out == "      17  object:o /f  (session s, at 1)\n"
+    out = cli("action", "ls").out
+    assert out.startswith("      17  object:o /f  (session s, at 2023-11-1")
+    assert out.endswith(".123)\n")
     assert cli("action", "ls", "--json").json == {"actions": [item]}
 
 

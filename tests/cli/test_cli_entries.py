@@ -132,7 +132,7 @@ def test_put_warns_of_what_is_less_than_it_seems(cli: Cli) -> None:
         "absent",
         "absent",
         "unproven",
-        "it is dirty already",
+        "it is dirty at birth",
     ]
     assert "(9)" in got.err
     assert "/\\xff" in got.err

@@ -110,6 +110,25 @@ def test_a_reader_that_has_gone(fake: FakeDaemon, arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+def test_messages_that_nobody_reads(fake: FakeDaemon) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", _CALL, "check", "k", "--socket", "/none"]
+    done = subprocess.run(command, env=_environment(fake), stdout=writing, stderr=writing, timeout=_HANG, check=False)
+    os.close(writing)
+
+    assert done.returncode == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize(("word", "code"), [("fresh", 0), ("dirty", 1), ("unknown", 4)])
+def test_closed_streams(fake: FakeDaemon, word: str, code: int) -> None:
+    fake.answers["entry.check"] = verdict(word)
+    command = 'exec "$0" -m provd check k <&- >&- 2>&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable], env=_environment(fake), timeout=_HANG, check=False)
+
+    assert done.returncode == code
+
+
 def test_a_full_device(fake: FakeDaemon) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")

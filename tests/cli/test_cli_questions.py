@@ -209,6 +209,13 @@ def test_get_even_if(cli: Cli) -> None:
     assert cli("get", "k", "--json", code=1).json == answer
 
 
+def test_get_of_what_is_fresh_and_not_active(cli: Cli) -> None:
+    cli.fake.answers["entry.get"] = verdict(usable=False, standing="hypothesis")
+
+    assert cli("get", "k", code=4).out == ""
+    cli("get", "k", "--json", code=4)
+
+
 def test_get_without_a_value(cli: Cli) -> None:
     cli.fake.answers["entry.get"] = verdict()
 
@@ -229,6 +236,7 @@ def test_why_tells_all(cli: Cli) -> None:
     evidence = [
         _FAULT | {"mutation": mutation},
         {"dep": "glob:/r/*", "why": "listing-changed", "paths": ["/r/a", "/r/\x1b[2J"], "mutation": 12},
+        {"dep": "object:o", "why": "written", "mutation": {"seq": 9, "type": "action", "id": 8, "event": "end"}},
         {"dep": "entry:e", "why": "entry-dirty", "because": [{"dep": "object:o", "why": "written"}], "hint": "derive"},
         {"dep": None, "why": "moving", "detail": "three times"},
     ]
@@ -245,6 +253,7 @@ def test_why_tells_all(cli: Cli) -> None:
         ".123 (session s1, turn 3)",
         "      /r/a",
         "touched by record 12",
+        "touched by record 9 action 8 end",
         "because object:o  written",
         "the entry itself  moving",
         "three times",
