@@ -56,8 +56,9 @@ def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, at:
 @connected
 def stop(timeout: float, at: Place) -> int:
     """Stop the daemon and wait until it has let go of this connection."""
-    with at.connect(timeout) as client:
+    with at.connect() as client:
         client.call("daemon.shutdown")
+        client.timeout = timeout
         try:
             client.wait_closed()
         except ProvdUnreachable:
