@@ -15,15 +15,18 @@ from typing import Final
 import msgspec
 
 from provd.core import verdict
-from provd.core.dependency import Member
+from provd.core.dependency import Kind, Member
 from provd.core.entry import Entry, EntryId
 from provd.core.reading import Found, Reading, Signature
 from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Question, Verdict
-from provd.disk import IgnoreRules, Workers
+from provd.disk import IgnoreRules, MountTable, ReadingJob, Workers
 from provd.store import Store, View
 
 Targets = Mapping[EntryId, Entry | None]
 ATTEMPTS: Final = 3
+_QUICK_FILES: Final = 16
+_QUICK_BYTES: Final = 256 * 1024
+"""What is read at once in the loop: about as long as two hand-overs to a thread."""
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -52,6 +55,7 @@ class Inquiry:
         self._store = store
         self._workers = workers
         self._rules = rules
+        self._mounts = MountTable()
 
     async def judge(self, targets: Callable[[View], Targets], question: Question, timeout: float) -> Answer:  # noqa: ASYNC109
         """Judges the entries that `targets` takes from a view, within `timeout` seconds."""
@@ -64,6 +68,9 @@ class Inquiry:
             if not isinstance(need, NeedDigests):
                 return Answer(need, facts.position, facts.position, Findings())
             findings = await self._read(need, deadline)
+            if self._store.head == facts.position and not need.unequal_sets(findings.found):
+                judged = verdict.settle(need, findings.found, stats=findings.stats)
+                return Answer(judged, facts.position, facts.position, findings)
             with self._store.view() as view:
                 again = targets(view)
                 then = view.facts(again, question)
@@ -78,7 +85,27 @@ class Inquiry:
 
     async def read(self, readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
         """Reads, in workers, what is named; what is not done in time is `timeout`."""
-        return await self._workers.read(list(readings), self._rules(), timeout) if readings else {}
+        if not readings:
+            return {}
+        if self._is_quick(readings):
+            job = ReadingJob(tuple(readings), self._rules())
+            job.run()
+            return job.results()
+        return await self._workers.read(tuple(readings), self._rules(), timeout)
+
+    def _is_quick(self, readings: frozenset[Reading]) -> bool:
+        """Whether reading takes less time than handing it to a thread, and cannot hang."""
+        if len(readings) > _QUICK_FILES or not self._mounts.all_local():
+            return False
+        size = 0
+        for reading in readings:
+            if reading.kind is not Kind.FILE:
+                return False
+            try:
+                size += os.stat(reading.path).st_size
+            except OSError:  # absent, or in trouble: told as soon as it is asked
+                continue
+        return size <= _QUICK_BYTES
 
     async def _read(self, need: NeedDigests, deadline: float) -> Findings:
         left = max(0.0, deadline - asyncio.get_running_loop().time())

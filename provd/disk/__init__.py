@@ -3,6 +3,7 @@
 from provd.disk.ignore import DEFAULT_PATTERNS, IgnoreRules
 from provd.disk.job import ReadingJob, read_now
 from provd.disk.kernelfs import is_network
+from provd.disk.mounts import MountTable
 from provd.disk.workers import Workers
 
-__all__ = ["DEFAULT_PATTERNS", "IgnoreRules", "ReadingJob", "Workers", "is_network", "read_now"]
+__all__ = ["DEFAULT_PATTERNS", "IgnoreRules", "MountTable", "ReadingJob", "Workers", "is_network", "read_now"]
