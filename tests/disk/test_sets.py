@@ -324,6 +324,20 @@ def test_a_member_that_vanishes_before_it_is_read_has_the_set_read_again(
         )
 
 
+def test_a_member_that_becomes_a_link_before_it_is_read_is_not_followed(
+    here: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(here, {b"a": b"1"})
+
+    def replace(path: bytes, count: int) -> None:
+        if count == 1:
+            os.rename(path, here + b"/b")
+            os.symlink(b"b", path)
+
+    when_content_is_read(monkeypatch, replace)
+    assert read("tree:", here).digest == set_of({b"a": ("l", b"b"), b"b": ("f", b"1")})
+
+
 def test_a_set_whose_members_keep_vanishing_is_moving_and_names_one(
     here: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
