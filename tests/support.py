@@ -181,12 +181,12 @@ class Rpc:
 
     def __init__(self, path: str, timeout: float = HANG) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(timeout)
         try:
-            self.sock.connect(path)
+            self.sock.connect(path)  # without a timeout, which would make a full backlog an error
         except OSError:
             self.sock.close()
             raise
+        self.sock.settimeout(timeout)
         self.notes: list[Json] = []
         self._answers: dict[Json, Json] = {}
         self._buffer = bytearray()
