@@ -51,7 +51,9 @@ class Handlers:
         self._shutdown = shutdown
         self.stopping = False
 
-    async def handle(self, connection: Connection, request: Request) -> Any:
+    async def handle(  # noqa: C901, PLR0912  one row a method
+        self, connection: Connection, request: Request
+    ) -> Any:
         """The result of a request; raises ProvdError."""
         asked = params.decode(request.method, request.params)
         if self.stopping:

@@ -34,6 +34,7 @@ class StateDirectory:
         try:
             os.makedirs(path, mode=0o700, exist_ok=True)
             st = os.stat(path)
+            names = set(os.listdir(path))
         except OSError as e:
             raise self._unusable(e) from e
         if st.st_uid != os.geteuid():
@@ -47,7 +48,8 @@ class StateDirectory:
                 "give a --state on a local disk",
             )
         try:
-            os.chmod(path, 0o700)
+            if not names - {"lock", "store", "provd.sock"}:  # a directory of others' things keeps its mode
+                os.chmod(path, 0o700)
             self._fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as e:
             raise self._unusable(e) from e

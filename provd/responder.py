@@ -13,6 +13,7 @@ import msgspec
 
 from provd.clocks import Clocks
 from provd.core import errors, evidence, params, records
+from provd.core.clock import Since
 from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, is_under
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.reading import Reading
@@ -122,7 +123,7 @@ class Responder:
         told = self._told(None, answer.judgements[entry_id], answer.position)
         return told | {"standing": None, "version": None}
 
-    def _version_at(self, entry_id: EntryId, digest: str | None, since: Any) -> int | None:
+    def _version_at(self, entry_id: EntryId, digest: str | None, since: Since | None) -> int | None:
         if digest is not None:
             return int(digest.removeprefix("version:"))
         if since is None or not since.exact:
@@ -217,8 +218,13 @@ class Responder:
         return {"clock": self._clocks.token(self._store.head)}
 
     async def since(self, asked: params.LogSince) -> Any:
-        """`log.since`: the records after a clock, and whether they are all that happened."""
-        since = self._clocks.since(asked.clock)
+        """`log.since`: the records after a clock (or the last ones), and whether they are all that happened."""
+        if (asked.clock is None) == (asked.last is None):
+            raise errors.InvalidParams("neither or both of clock and last", "send the clock to go on from, or last: N")
+        if asked.clock is None:
+            since = Since(max(0, self._store.head - (asked.last or 0)), exact=True)
+        else:
+            since = self._clocks.since(asked.clock)
         paths = await self._paths(asked)
         start = since.position if since.exact else self._clocks.started - 1
         with self._store.view() as view:

@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
             result = await self._server.handler(self, request)
             line = wire.answer(request.id, result) if wanted else b""
             if len(line) > wire.MAX_LINE + 1:
-                raise errors.LimitExceeded(f"the answer is over {wire.MAX_LINE} bytes", "ask for less at once")
+                line = wire.failure(request.id, _too_long())
         except errors.ProvdError as e:
             line = wire.failure(request.id, e) if wanted else b""
         except Exception as e:
@@ -187,6 +187,10 @@ class Connection(asyncio.Protocol):
         """Closes the connection when all is written."""
         if not self.gone:
             self._transport.close()
+
+
+def _too_long() -> errors.ProvdError:
+    return errors.LimitExceeded(f"the answer is over {wire.MAX_LINE} bytes", "ask for less at once")
 
 
 def peer_of(sock: socket.socket) -> Peer:

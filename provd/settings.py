@@ -5,6 +5,7 @@ Rule: an unknown key or a wrong type is an error that names the file, the key an
 
 from __future__ import annotations
 
+import os
 import tomllib
 from typing import Annotated
 
@@ -45,6 +46,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_age: int = 90 * 86400
 
 
+def _directory(text: str) -> bytes:
+    """A root of the file as an absolute path; `~` is the home directory."""
+    return os.fsencode(os.path.join(os.getcwd(), os.path.expanduser(text)))
+
+
 def load(
     *,
     state: str | None = None,
@@ -65,7 +71,7 @@ def load(
     return Settings(
         state=places.state_dir(state),
         socket=places.socket_path(socket, state),
-        roots=(*(r.encode() for r in given.roots), *roots),
+        roots=(*map(_directory, given.roots), *roots),
         backend=backend or "auto",
         log_format=log_format or "console",
         map_size=given.store.map_gib * 1024**3,

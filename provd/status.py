@@ -60,7 +60,6 @@ class Status:
             actions = [action_wire(action) for action in view.actions()]
             entries = {"active": view.count("entries"), "archived": view.count("archive")}
             records = view.count("log")
-        environment = self._store.environment
         told = {
             "version": __version__,
             "pid": os.getpid(),
@@ -74,7 +73,7 @@ class Status:
             "entries": entries,
             "actions": actions,
             "records": records,
-            "bytes": os.path.getsize(os.path.join(environment.directory, "data.mdb")),
+            "bytes": self._store.environment.size(),
             "verdicts": {
                 "count": self._durations.count,
                 "p50_us": self._durations.percentile_us(0.5),
@@ -82,8 +81,8 @@ class Status:
             },
             "store": {"reopened": self._store.reopened},
         }
-        if environment.set_aside is not None:
-            told["set_aside"] = environment.set_aside
+        if self._store.environment.set_aside is not None:
+            told["set_aside"] = self._store.environment.set_aside
         return told
 
     async def roots(self) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ Rule: whoever reads a stretch of the log is told whether it is whole.
 from __future__ import annotations
 
 import sys
-from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -80,7 +79,7 @@ def _tell_end(page: dict[str, Any], whole: bool) -> None:
     "-n",
     "--last",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=_BIG_PAGE),
     default=50,
     help="How many (default 50) where no clock is given.",
 )
@@ -99,16 +98,12 @@ def log(follow: bool, start: str | None, last: int, as_json: bool, at: Place) ->
     return 0
 
 
-def _latest(client: Client, last: int) -> tuple[deque[dict[str, Any]], str]:
-    """The last records and the clock after them. The log is read from its start, since clocks cannot be made up."""
-    records: deque[dict[str, Any]] = deque(maxlen=last)
-    clock = client.call("daemon.status").get("oldest") or client.clock()
-    while True:
-        page = client.call("log.since", clock=clock, limit=_BIG_PAGE)
-        records.extend(page["records"])
-        clock = page["clock"]
-        if not page.get("more") or not page["records"]:
-            return records, clock
+def _latest(client: Client, last: int) -> tuple[list[dict[str, Any]], str]:
+    """The last records and the clock after them."""
+    if last == 0:
+        return [], client.clock()
+    page = client.call("log.since", last=last, limit=last)
+    return page["records"], page["clock"]
 
 
 def _print_since(client: Client, clock: str, as_json: bool) -> None:

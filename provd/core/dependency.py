@@ -59,7 +59,10 @@ class Dependency(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
-    """One member of a set: `type` is one of `f d l s`, `name` relative to the set's base, `raw` the raw digest or empty."""
+    """One member of a set.
+
+    `type` is one of `f d l s`, `name` is relative to the set's base, `raw` the raw digest or empty.
+    """
 
     type: str
     name: bytes

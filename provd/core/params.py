@@ -74,7 +74,8 @@ class RootRemove(Params, frozen=True, kw_only=True):
 
 
 class LogSince(Params, frozen=True, kw_only=True):
-    clock: str
+    clock: str | None = None
+    last: Limit | None = None
     paths: list[Name] | None = None
     limit: Limit = 1000
     root: Name | None = None

@@ -61,7 +61,10 @@ _FRESH_WHY: Final = {
 
 
 class Touch(msgspec.Struct, frozen=True, array_like=True):
-    """The newest known write to something: `end` is the position at which it ended (None: still open), `action` its id."""
+    """The newest known write to something.
+
+    `end` is the position at which it ended (None: it is still open), `action` the id of who declared it.
+    """
 
     end: int | None
     action: int | None
@@ -72,7 +75,11 @@ class Touch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ObjectState(msgspec.Struct, frozen=True, array_like=True):
-    """What actions declared of one object: the end of its last write (0: none), who made it, who is at it, the last refusal."""
+    """What actions declared of one object.
+
+    `last_end` is the position at which its last write ended (0: none), `last_action` who made it, `open` who is
+    at it, `refused` the position of the last refused begin.
+    """
 
     name: bytes
     last_end: int = 0
@@ -137,10 +144,11 @@ class Judgement(msgspec.Struct, frozen=True):
 class NeedDigests(msgspec.Struct, frozen=True):
     """What must be read before the entries can be judged, and what it was asked for.
 
-    `stats` are paths whose `stat` is enough (the strict rule).
+    `order` is the closure of `targets`, leaves first. `stats` are paths whose `stat` is enough (the strict rule).
     """
 
     targets: Mapping[EntryId, Entry | None]
+    order: list[Entry]
     facts: Facts
     question: Question
     readings: frozenset[Reading] = frozenset()
@@ -150,7 +158,7 @@ class NeedDigests(msgspec.Struct, frozen=True):
         """The sets that were read and differ, as entry and index: evidence wants the members that they had."""
         return [
             (entry.id, index)
-            for entry in closure(self.targets, self.facts)
+            for entry in self.order
             for index, kept in enumerate(entry.deps or ())
             if kept.dep.kind in SET_KINDS
             and kept.digest is not None
@@ -196,8 +204,9 @@ def triage(targets: Mapping[EntryId, Entry | None], facts: Facts, question: Ques
     """
     readings: set[Reading] = set()
     stats: set[bytes] = set()
+    order = closure(targets, facts)
     if not question.foreign:
-        for entry in closure(targets, facts):
+        for entry in order:
             for kept in entry.deps or ():
                 if kept.dep.kind not in PATH_KINDS or kept.digest is None:
                     continue
@@ -205,7 +214,7 @@ def triage(targets: Mapping[EntryId, Entry | None], facts: Facts, question: Ques
                     readings.add(reading_of(kept))
                 elif kept.signature is not None or kept.digest == ABSENT:
                     stats.add(kept.dep.name)
-    need = NeedDigests(targets, facts, question, frozenset(readings), frozenset(stats))
+    need = NeedDigests(targets, order, facts, question, frozenset(readings), frozenset(stats))
     return need if readings or stats else settle(need, {})
 
 
@@ -223,7 +232,7 @@ def settle(
     """
     judge = _Judge(need, found, stats or {}, members or {})
     done: Judgements = {}
-    for entry in closure(need.targets, need.facts):
+    for entry in need.order:
         done[entry.id] = judge.entry(entry, done)
     nobody = Judgement(
         Verdict.UNKNOWN, "no-entry", Proof.CONTENT, None, (Fault(Verdict.UNKNOWN, "no-entry", Proof.CONTENT),)

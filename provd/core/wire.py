@@ -29,7 +29,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     jsonrpc: str
     method: str
-    id: int | str | float | None | msgspec.UnsetType = msgspec.UNSET
+    id: int | str | float | msgspec.UnsetType | None = msgspec.UNSET
     params: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from typing import Final
 
 LOCAL: Final = frozenset(
-    "ext2 ext3 ext4 xfs btrfs f2fs zfs bcachefs jfs vfat exfat iso9660 udf squashfs erofs tmpfs ramfs rootfs overlay "
-    "proc sysfs devtmpfs devpts cgroup cgroup2 mqueue hugetlbfs debugfs tracefs securityfs pstore bpf configfs "
-    "fusectl binfmt_misc efivarfs nsfs rpc_pipefs selinuxfs resctrl".split()
+    (
+        *("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "jfs", "vfat", "exfat", "iso9660", "udf"),
+        *("squashfs", "erofs", "tmpfs", "ramfs", "rootfs", "overlay", "proc", "sysfs", "devtmpfs", "devpts", "cgroup"),
+        *("cgroup2", "mqueue", "hugetlbfs", "debugfs", "tracefs", "securityfs", "pstore", "bpf", "configfs"),
+        *("fusectl", "binfmt_misc", "efivarfs", "nsfs", "rpc_pipefs", "selinuxfs", "resctrl"),
+    )
 )
 """Types on which a call comes back as soon as the disk does (an overlay is taken to lie on such)."""
 
@@ -54,7 +57,6 @@ def all_local(mountinfo: Iterable[bytes]) -> bool:
     for line in mountinfo:
         before, _, after = line.partition(b" - ")
         kind = after.split(b" ", 1)[0].decode("ascii", "replace")
-        mounted_at = before.split(b" ")[4] if before.count(b" ") > 4 else b""
-        if kind not in LOCAL and not (kind == "autofs" and mounted_at == _AUTOMOUNTED_BY_SYSTEMD):
+        if kind not in LOCAL and not (kind == "autofs" and _AUTOMOUNTED_BY_SYSTEMD in before.split(b" ")):
             return False
     return True

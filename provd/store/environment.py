@@ -105,10 +105,12 @@ class Environment:
             with self.env.begin(write=True) as txn:
                 txn.put(b"format", b"%d" % FORMAT, db=self.tables["meta"])
                 txn.put(b"log", secrets.token_hex(8).encode(), db=self.tables["meta"])
+            _sync_names(self.directory)
         elif not bytes(kept).isdigit() or int(bytes(kept)) > FORMAT:
             self.env.close()
             raise errors.VersionMismatch(
-                f"the store in {self.directory} has format {bytes(kept).decode('ascii', 'replace')}, this provd knows up to {FORMAT}",
+                f"the store in {self.directory} has format {bytes(kept).decode('ascii', 'replace')}, "
+                f"this provd knows up to {FORMAT}",
                 "run the newer provd that wrote it, or give another --state",
             )
         with self.env.begin() as txn:
@@ -119,9 +121,25 @@ class Environment:
         self.env.close()
         self._open()
 
+    def size(self) -> int:
+        """The bytes that the store takes on disk."""
+        return os.path.getsize(os.path.join(self.directory, "data.mdb"))
+
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
+
+
+def _sync_names(directory: str) -> None:
+    """Makes the names of a new store durable: a synced file in a directory that was not is lost with the power."""
+    for path in (directory, os.path.dirname(directory), os.path.dirname(os.path.dirname(directory))):
+        fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        except OSError:  # some file systems take no fsync of a directory
+            pass
+        finally:
+            os.close(fd)
 
 
 def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:

@@ -83,7 +83,7 @@ def short_hash(data: bytes) -> bytes:
 
 
 def entry_key(scope_number: bytes, key: bytes) -> bytes:
-    """The key of an entry in its scope's order; what is longer than fits ends in a hash, and is longer than what fits."""
+    """The key of an entry, in its scope's order; what does not fit ends in a hash, and is longer than what fits."""
     if len(key) <= _SHORT:
         return scope_number + key
     return scope_number + key[:_SHORT] + short_hash(key) + b"\0"

@@ -107,19 +107,17 @@ def test_records(cli: Cli, record: dict[str, Any], shown: str) -> None:
 
 
 def test_log_shows_the_latest(cli: Cli) -> None:
-    pages = [_page(1, 2, clock="c:2", more=True), _page(3, 4, clock="c:4")]
-    cli.fake.answers["log.since"] = in_turn(*pages, *pages)
+    cli.fake.answers["log.since"] = _page(2, 3, 4, clock="c:4")
 
     assert _seqs(cli("log", "-n", "3").out) == [2, 3, 4]
-    records = [json.loads(line) for line in cli("log", "-n", "1", "--json").out.splitlines()]
-    assert records == _numbered(4)
+    assert cli.fake.params_of("log.since") == {"last": 3, "limit": 3}
+    records = [json.loads(line) for line in cli("log", "-n", "3", "--json").out.splitlines()]
+    assert records == _numbered(2, 3, 4)
 
 
-def test_log_without_an_oldest_clock(cli: Cli) -> None:
-    cli.fake.answers |= {"daemon.status": {}, "log.since": _page(clock="c:9")}
-
-    assert cli("log").out == ""
-    assert cli.fake.params_of("log.since")["clock"] == "c:9"
+def test_log_of_nothing_reads_nothing(cli: Cli) -> None:
+    assert cli("log", "-n", "0").out == ""
+    assert cli.fake.asked == [("log.clock", {})]
 
 
 def test_log_since(cli: Cli) -> None:
