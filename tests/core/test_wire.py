@@ -1,0 +1,503 @@
+"""The wire: bytes to requests however they are split, bad lines to errors, parameters to types."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from provd.core import errors, params, wire
+from provd.core.params import METHODS
+from provd.core.wire import Bad, Framer, Request
+
+LIMIT: Final = 200
+"""Bytes of a line, in tests."""
+ONES: Final = "xxh3:" + "1" * 32
+
+
+@pytest.fixture
+def small_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_LINE", LIMIT)
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **fields}).encode()
+
+
+def seen(given_: list[Request | Bad]) -> list[tuple[Any, ...]]:
+    """What can be compared of requests and bad lines."""
+    return [
+        (one.id, one.error.code, one.fatal)
+        if isinstance(one, Bad)
+        else (one.method, one.id, None if one.params is msgspec.UNSET else bytes(one.params))
+        for one in given_
+    ]
+
+
+def feed(pieces: list[bytes]) -> tuple[list[tuple[Any, ...]], bool]:
+    framer = Framer()
+    out = [one for piece in pieces for one in framer.feed(piece)]
+    return seen(out), framer.broken
+
+
+def split(data: bytes, at: list[int]) -> list[bytes]:
+    cuts = [0, *sorted(at), len(data)]
+    return [data[start:end] for start, end in itertools.pairwise(cuts)]
+
+
+GOOD: Final = [
+    line(id=1, method="log.clock"),
+    line(id="a", method="entry.get", params={"key": "\u00e4\U0001f600"}),
+    line(method="entry.get", params={}),
+    line(id=None, method="m", params=[1]),
+    b"",
+    b"  ",
+    b"\r",
+    line(id=2, method="m") + b"\r",
+]
+BAD: Final = [
+    b"{",
+    b"\xff",
+    b"[]",
+    b"nothing",
+    line(id=3),
+    line(id=4, method="m", more=1),
+    b'{"jsonrpc":"1.0","id":5,"method":"m"}',
+    b'{"jsonrpc":"2.0","id":6,"method":"\xff"}',
+]
+OVER: Final = [b"x" * (LIMIT + 1), line(id=7, method="m" * LIMIT)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(GOOD + BAD), max_size=8), st.booleans(), st.data())
+def test_any_split_of_the_bytes_gives_the_same_requests(lines: list[bytes], ended: bool, data: st.DataObject) -> None:
+    stream = b"\n".join(lines) + b"\n" * ended
+    at = data.draw(st.lists(st.integers(0, len(stream)), max_size=12))
+    whole = feed([stream])
+    assert feed(split(stream, at)) == whole
+    assert feed([bytes([byte]) for byte in stream]) == whole
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(GOOD + BAD), max_size=4), st.sampled_from(OVER), st.data())
+def test_any_split_around_a_line_over_the_limit_gives_the_same_end(
+    before: list[bytes], over: bytes, data: st.DataObject
+) -> None:
+    stream = b"".join(one + b"\n" for one in before) + over + b"\n" + GOOD[0] + b"\n"
+    at = data.draw(st.lists(st.integers(0, len(stream)), max_size=12))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire, "MAX_LINE", LIMIT)
+        whole = feed([stream])
+        assert whole[1]
+        assert whole[0][-1] == (None, "limit", True)
+        assert feed(split(stream, at)) == whole
+
+
+@pytest.mark.usefixtures("small_lines")
+def test_a_line_of_exactly_the_limit_is_taken() -> None:
+    bare = line(id=1, method="m", params={"a": ""})
+    fits = line(id=1, method="m", params={"a": "x" * (LIMIT - len(bare))})
+    assert len(fits) == LIMIT
+    assert feed([fits + b"\n"]) == feed([fits, b"\n"]) == feed([fits[:50], fits[50:] + b"\n"])
+    assert feed([fits, b"\n"])[0] == [("m", 1, json.dumps({"a": "x" * (LIMIT - len(bare))}).encode())]
+
+
+@pytest.mark.usefixtures("small_lines")
+def test_a_line_over_the_limit_ends_the_stream_before_its_end_is_seen() -> None:
+    framer = Framer()
+    assert framer.feed(b"x" * LIMIT) == []
+    (bad,) = framer.feed(b"x")
+    assert isinstance(bad, Bad)
+    assert (bad.fatal, bad.error.code, bad.id) == (True, "limit", None)
+    assert bad.error.hint
+    assert framer.broken
+    assert framer.feed(b"\n" + GOOD[0] + b"\n") == []
+
+
+@pytest.mark.usefixtures("small_lines")
+def test_requests_before_a_line_over_the_limit_are_taken() -> None:
+    out, broken = feed([GOOD[0] + b"\n" + OVER[0] + b"\n" + GOOD[0] + b"\n"])
+    assert [one[:2] for one in out] == [("log.clock", 1), (None, "limit")]
+    assert broken
+
+
+def test_many_small_pieces_of_a_long_line_are_one_request() -> None:
+    long = line(id=1, method="m", params={"a": "x" * 300_000})
+    assert feed([long[at : at + 7] for at in range(0, len(long), 7)] + [b"\n"]) == feed([long + b"\n"])
+
+
+# one line
+
+
+def parsed(raw: bytes) -> Bad:
+    bad = wire.parse(raw)
+    assert isinstance(bad, Bad)
+    assert not bad.fatal
+    assert bad.error.hint
+    return bad
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{",
+        b"}",
+        b'{"jsonrpc":"2.0","id":1,"method":"m"}x',
+        b'{"jsonrpc":"2.0","id":1,"method":"m",}',
+        b"{'jsonrpc':'2.0'}",
+        b"\xff",
+        b"\xef\xbb\xbf{}",
+        b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\\ud800"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\\udc00\\ud800"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":NaN}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\x00"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+    ],
+)
+def test_what_is_no_json_in_utf8_is_a_parse_error(raw: bytes) -> None:
+    bad = parsed(raw)
+    assert (bad.error.code, bad.id) == ("parse", None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "number"),
+    [
+        (b"5", None),
+        (b"null", None),
+        (b'"m"', None),
+        (b"[]", None),
+        (b"[" + GOOD[0] + b"," + GOOD[1] + b"]", None),
+        (b"{}", None),
+        (b'{"id":1}', 1),
+        (b'{"jsonrpc":"2.0","id":1}', 1),
+        (b'{"id":1,"method":"m"}', 1),
+        (b'{"jsonrpc":"1.0","id":1,"method":"m"}', 1),
+        (b'{"jsonrpc":2.0,"id":"x","method":"m"}', "x"),
+        (b'{"jsonrpc":"2.0","id":1,"method":5}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"m","extra":1}', 1),
+        (b'{"jsonrpc":"2.0","id":true,"method":"m"}', None),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"m"}', None),
+        (b'{"jsonrpc":"2.0","id":{},"method":"m"}', None),
+        (b'{"jsonrpc":"2.0","id":1e400,"method":"m"}', None),
+        (b'{"jsonrpc":5,"\xff":1,"id":1}', 1),
+        (b'{"jsonrpc":5,"id":"\xff"}', None),
+    ],
+)
+def test_json_that_is_no_request_is_a_request_error_with_its_id_where_it_has_one(raw: bytes, number: Any) -> None:
+    bad = parsed(raw)
+    assert (bad.error.code, bad.id) == ("request", number)
+
+
+IDS: Final = [0, 1, -1, 2**53, 2**63, 2**64, 10**30, -(10**30), 1.5, "", "a", "\u00e4\U0001f600", "\n"]
+
+
+@pytest.mark.parametrize("number", IDS)
+def test_an_id_comes_back_as_it_was_sent(number: Any) -> None:
+    request = wire.parse(line(id=number, method="m"))
+    assert isinstance(request, Request)
+    answer = wire.answer(request.id, {})
+    assert answer.count(b"\n") == 1
+    back = json.loads(answer)
+    assert back == {"jsonrpc": "2.0", "id": number, "result": {}}
+    assert type(back["id"]) is type(number)
+    assert json.loads(wire.failure(request.id, errors.Internal("x")))["id"] == number
+
+
+def test_no_id_is_a_notification_and_null_is_an_id() -> None:
+    silent, null = wire.parse(line(method="m")), wire.parse(line(id=None, method="m"))
+    assert isinstance(silent, Request)
+    assert isinstance(null, Request)
+    assert silent.id is msgspec.UNSET
+    assert null.id is None
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60))
+def test_any_line_is_a_request_or_bad(raw: bytes) -> None:
+    assert isinstance(wire.parse(raw), Request | Bad)
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+jsons = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(texts, below, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(jsons)
+def test_any_json_is_a_request_or_bad(value: Any) -> None:
+    assert isinstance(wire.parse(json.dumps(value).encode()), Request | Bad)
+
+
+@settings(deadline=None)
+@given(texts, jsons)
+def test_a_request_has_what_was_sent(method: str, value: Any) -> None:
+    request = wire.parse(line(id=1, method=method, params=value))
+    assert isinstance(request, Request)
+    assert request.method == method
+    assert isinstance(request.params, msgspec.Raw)
+    assert json.loads(bytes(request.params)) == value
+
+
+def test_lines_out_are_one_json_value_each() -> None:
+    for out in (
+        wire.answer(1, "a\nb"),
+        wire.notification("m", {"a": "\u2028\n"}),
+        wire.failure(1, errors.Internal("\n")),
+    ):
+        assert out.endswith(b"\n")
+        assert out.count(b"\n") == 1
+        json.loads(out)
+
+
+# parameters
+
+
+CONTRACT: Final = frozenset(
+    {
+        *("daemon.hello", "daemon.status", "daemon.shutdown", "daemon.audit"),
+        *("root.add", "root.remove", "root.list"),
+        *("log.clock", "log.since", "log.subscribe", "log.unsubscribe"),
+        *("deps.snapshot", "deps.check"),
+        *("entry.put", "entry.check", "entry.get", "entry.revalidate", "entry.forget", "entry.list"),
+        *("action.begin", "action.record", "action.end", "action.list"),
+    }
+)
+"""Every method of the contract but those of the lifecycle, which is not built."""
+
+DEPS: Final = ["a", {"dep": "file:a", "digest": ONES}, {"dep": {"b64": "YQ=="}}, {"b64": "YQ=="}]
+SCOPED: Final[dict[str, Any]] = {"root": "/r", "scope": "global"}
+ASKED: Final[dict[str, Any]] = SCOPED | {"verify": "content", "revalidate": False, "timeout_ms": 0}
+FULL: Final[dict[str, dict[str, Any]]] = {
+    "daemon.hello": {"protocol": 1, "client": "t"},
+    "daemon.status": {},
+    "daemon.shutdown": {},
+    "daemon.audit": {"root": {"b64": "L3I="}, "sample": 3},
+    "root.add": {"path": "/r", "ignore": ["*.o"], "wait": False},
+    "root.remove": {"path": {"b64": "L3I="}},
+    "root.list": {},
+    "log.clock": {},
+    "log.since": {"clock": "c", "last": 7, "paths": ["a", {"b64": "YQ=="}], "limit": 5, "root": "/r"},
+    "log.subscribe": {"clock": "c", "entries": True},
+    "log.unsubscribe": {"subscription": 1},
+    "deps.snapshot": {"deps": DEPS, "root": "/r"},
+    "deps.check": ASKED | {"deps": DEPS, "fetched_at": "c"},
+    "entry.put": SCOPED
+    | {"key": "k", "value": [1], "deps": DEPS, "fetched_at": "c", "as_of": "put", "based_on": 3}
+    | {"session": "s", "turn": 4, "meta": {}, "op": "o"},
+    "entry.check": ASKED | {"key": "k", "keys": ["k"]},
+    "entry.get": ASKED | {"key": "k", "even_if": ["dirty", "unknown"]},
+    "entry.revalidate": SCOPED
+    | {"key": "k", "verify": "auto", "timeout_ms": 5, "value": None, "deps": [], "fetched_at": "c", "as_of": "put"}
+    | {"session": "s", "turn": "t", "meta": {}, "op": "o"},
+    "entry.forget": SCOPED | {"key": "k"},
+    "entry.list": SCOPED
+    | {"prefix": "a", "verdict": "dirty", "standing": "active", "touching": "/r/a", "after": "b", "limit": 10_000},
+    "action.begin": SCOPED
+    | {"writes": DEPS, "session": "s", "turn": 1, "note": "n", "hold": True, "if_usable": ["k"], "op": "o"},
+    "action.record": SCOPED
+    | {"writes": DEPS, "session": "s", "turn": 1, "note": "n", "outcome": "failed", "if_usable": ["k"], "op": "o"},
+    "action.end": {"id": 1, "outcome": "aborted"},
+    "action.list": {},
+}
+NEEDED: Final = {
+    "daemon.hello": {"protocol"},
+    "root.add": {"path"},
+    "root.remove": {"path"},
+    "deps.snapshot": {"deps"},
+    "deps.check": {"deps"},
+    "entry.put": {"key"},
+    "entry.get": {"key"},
+    "entry.revalidate": {"key"},
+    "entry.forget": {"key"},
+    "action.begin": {"writes"},
+    "action.record": {"writes"},
+    "action.end": {"id", "outcome"},
+}
+"""What cannot be left out."""
+
+
+def decode(method: str, given_: Any) -> params.Params:
+    return params.decode(method, msgspec.Raw(json.dumps(given_).encode()))
+
+
+def refused(method: str, given_: Any) -> None:
+    with pytest.raises(errors.InvalidParams) as caught:
+        decode(method, given_)
+    assert caught.value.hint
+    assert method in caught.value.message
+
+
+def test_every_method_of_the_contract_is_there() -> None:
+    assert set(METHODS) == CONTRACT == set(FULL)
+
+
+@pytest.mark.parametrize("method", sorted(CONTRACT))
+def test_a_method_takes_all_its_fields(method: str) -> None:
+    asked = decode(method, FULL[method])
+    assert type(asked) is METHODS[method]
+    assert set(FULL[method]) == set(METHODS[method].__struct_fields__)
+
+
+@pytest.mark.parametrize("method", sorted(CONTRACT))
+def test_a_method_refuses_an_unknown_field(method: str) -> None:
+    refused(method, FULL[method] | {"more": 1})
+    refused(method, FULL[method] | {"": None})
+
+
+@pytest.mark.parametrize("method", sorted(CONTRACT))
+def test_a_method_needs_what_cannot_be_left_out(method: str) -> None:
+    needed = NEEDED.get(method, set())
+    decode(method, {name: FULL[method][name] for name in needed})
+    for name in needed:
+        refused(method, {field: value for field, value in FULL[method].items() if field != name})
+
+
+@pytest.mark.parametrize("method", sorted(CONTRACT))
+def test_a_method_refuses_a_field_of_a_wrong_type(method: str) -> None:
+    for name in FULL[method]:
+        if name not in {"value", "meta"}:  # any JSON
+            refused(method, FULL[method] | {name: {"neither": ["this", "nor", "that"]}})
+            refused(method, FULL[method] | {name: 1.5})
+
+
+@pytest.mark.parametrize("method", sorted(CONTRACT))
+@pytest.mark.parametrize("given_", [[], [1], "a", 1, True])
+def test_parameters_are_an_object(method: str, given_: Any) -> None:
+    refused(method, given_)
+
+
+@pytest.mark.parametrize("method", sorted(CONTRACT - set(NEEDED)))
+def test_parameters_may_be_left_out_where_nothing_is_needed(method: str) -> None:
+    assert params.decode(method, msgspec.UNSET) == decode(method, {}) == decode(method, None)
+
+
+@pytest.mark.parametrize(
+    "method", ["", "nothing", "entry", "entry.put ", "Entry.put", "entry.observe", "\n", "x" * 1000]
+)
+def test_an_unknown_method_is_refused(method: str) -> None:
+    with pytest.raises(errors.UnknownMethod) as caught:
+        decode(method, {})
+    assert caught.value.hint
+    assert len(caught.value.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [
+        ("entry.check", "timeout_ms", -1),
+        ("entry.check", "timeout_ms", 3_600_001),
+        ("entry.check", "verify", "yes"),
+        ("entry.check", "revalidate", 0),
+        ("entry.list", "limit", 0),
+        ("entry.list", "limit", 10_001),
+        ("entry.list", "verdict", "stale"),
+        ("entry.list", "standing", "gone"),
+        ("entry.get", "even_if", ["fresh"]),
+        ("entry.put", "as_of", "now"),
+        ("entry.put", "based_on", -1),
+        ("entry.put", "turn", None),
+        ("entry.put", "deps", [1]),
+        ("entry.put", "deps", [{"dep": "a", "digest": 1}]),
+        ("entry.put", "deps", [{"dep": "a", "more": 1}]),
+        ("entry.put", "deps", [{"dep": {"b64": "YQ==", "more": 1}}]),
+        ("action.end", "outcome", "lost"),
+        ("action.record", "outcome", "aborted"),
+        ("daemon.audit", "sample", 0),
+        ("log.since", "limit", "5"),
+    ],
+)
+def test_a_value_out_of_range_is_refused(method: str, name: str, value: Any) -> None:
+    if value is None:
+        assert getattr(decode(method, FULL[method] | {name: None}), name) is None  # null is as good as left out
+    else:
+        refused(method, FULL[method] | {name: value})
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"key":"\xff"}',
+        b'{"\xff":1}',
+        b'{"key":"\\ud800"}',
+        b'{"key":',
+        b"",
+        b'{"key":"k","value":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"key":"k","deps":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    ],
+)
+def test_parameters_that_are_no_json_are_refused(raw: bytes) -> None:
+    with pytest.raises(errors.InvalidParams):
+        params.decode("entry.put", msgspec.Raw(raw))
+
+
+def test_a_value_is_kept_to_the_letter_and_null_is_a_value() -> None:
+    raw = b'{"key":"k","value": {"b":1.0, "a":1e400}, "meta":null}'
+    asked = params.decode("entry.put", msgspec.Raw(raw))
+    assert isinstance(asked, params.EntryPut)
+    assert isinstance(asked.value, msgspec.Raw)
+    assert bytes(asked.value).strip() == b'{"b":1.0, "a":1e400}'
+    assert asked.meta == msgspec.Raw(b"null")
+    bare = params.decode("entry.put", msgspec.Raw(b'{"key":"k"}'))
+    assert isinstance(bare, params.EntryPut)
+    assert bare.value is msgspec.UNSET
+
+
+@pytest.mark.parametrize(
+    ("given_", "text", "digest"),
+    [
+        ("file:\u00e4", "file:\u00e4".encode(), None),
+        ({"dep": "file:a"}, b"file:a", None),
+        ({"dep": "file:a", "digest": "absent"}, b"file:a", "absent"),
+        ({"dep": {"b64": "ZmlsZTr/"}}, b"file:\xff", None),
+        ({"b64": "ZmlsZTr/", "digest": "absent"}, b"file:\xff", "absent"),
+        ({"b64": ""}, b"", None),
+        ({"dep": ""}, b"", None),
+    ],
+)
+def test_a_dependency_of_the_wire(given_: Any, text: bytes, digest: str | None) -> None:
+    asked = decode("deps.snapshot", {"deps": [given_]})
+    assert isinstance(asked, params.DepsSnapshot)
+    assert params.wire_dependency(asked.deps[0]) == (text, digest)
+
+
+@pytest.mark.parametrize("given_", [{}, {"digest": "absent"}, {"dep": "a", "b64": "YQ=="}, {"dep": None}])
+def test_a_dependency_of_the_wire_names_one_thing(given_: Any) -> None:
+    asked = decode("deps.snapshot", {"deps": [given_]})
+    assert isinstance(asked, params.DepsSnapshot)
+    with pytest.raises(errors.DependencyMalformed):
+        params.wire_dependency(asked.deps[0])
+
+
+@pytest.mark.parametrize("text", ["a", "YQ", "YQ=", "Y Q==", "YQ==\n", "\u00e4", "YQ=-"])
+def test_what_is_no_base64_is_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidParams):
+        params.from_b64(text)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=20))
+def test_a_name_comes_from_the_wire_as_it_went(name: bytes) -> None:
+    from provd.core.records import wire_name
+
+    asked = decode("root.remove", {"path": wire_name(name)})
+    assert isinstance(asked, params.RootRemove)
+    assert params.name_bytes(asked.path) == name
+
+
+def test_keys_have_1_to_1024_bytes() -> None:
+    for good in ("k", "x" * 1024, "\u00e4" * 512, "\n", " "):
+        assert params.key(good) == good
+    for bad in ("", "x" * 1025, "\u00e4" * 513):
+        with pytest.raises(errors.LimitExceeded):
+            params.key(bad)
