@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
 
@@ -19,11 +18,16 @@ from provd.core.dependency import Kind, Member
 from provd.core.entry import Entry, EntryId
 from provd.core.reading import Found, Reading, Signature
 from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Question, Verdict
-from provd.disk import IgnoreRules, MountTable, ReadingJob, Workers
+from provd.disk import IgnoreRules, MountTable, ReadingJob, Workers, signature
 from provd.store import Store, View
 
+_Result = TypeVar("_Result")
+_Arguments = TypeVarTuple("_Arguments")
 Targets = Mapping[EntryId, Entry | None]
 ATTEMPTS: Final = 3
+_BIG: Final = 2000
+"""Dependencies that are judged in a thread: so many take some milliseconds."""
+_THOUGHT: Final = 600.0
 _QUICK_FILES: Final = 16
 _QUICK_BYTES: Final = 256 * 1024
 """What is read at once in the loop: about as long as two hand-overs to a thread."""
@@ -64,24 +68,30 @@ class Inquiry:
             wanted = targets(view)
             facts = view.facts(wanted, question)
         for _ in range(ATTEMPTS):
-            need = verdict.triage(wanted, facts, question)
+            big = sum(len(entry.deps or ()) for entry in wanted.values() if entry) > _BIG
+            need = await self._think(big, verdict.triage, wanted, facts, question)
             if not isinstance(need, NeedDigests):
                 return Answer(need, facts.position, facts.position, Findings())
             findings = await self._read(need, deadline)
-            if self._store.head == facts.position and not need.unequal_sets(findings.found):
-                judged = verdict.settle(need, findings.found, stats=findings.stats)
-                return Answer(judged, facts.position, facts.position, findings)
-            with self._store.view() as view:
-                again = targets(view)
-                then = view.facts(again, question)
-                if again == wanted and msgspec.structs.replace(then, position=facts.position) == facts:
+            again, then, members = wanted, facts, {}
+            if self._store.head != facts.position or need.unequal_sets(findings.found):
+                with self._store.view() as view:
+                    again = targets(view)
+                    then = view.facts(again, question)
                     members = self._members(view, need, findings)
-                    judged = verdict.settle(need, findings.found, stats=findings.stats, members=members)
-                    return Answer(judged, facts.position, then.position, findings)
+            if again == wanted and msgspec.structs.replace(then, position=facts.position) == facts:
+                judged = await self._think(big, verdict.settle, need, findings.found, findings.stats, members)
+                return Answer(judged, facts.position, then.position, findings)
             wanted, facts = again, then
         fault = Fault(Verdict.UNKNOWN, "moving", Proof.CONTENT)
         moving = {i: Judgement(Verdict.UNKNOWN, "moving", Proof.CONTENT, e, (fault,)) for i, e in wanted.items()}
         return Answer(moving, facts.position, facts.position, Findings())
+
+    async def _think(self, big: bool, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
+        """Judges; in a thread where it is so much that others would wait for it."""
+        if not big:
+            return function(*arguments)
+        return await self._workers.call(function, *arguments, timeout=_THOUGHT)
 
     async def read(self, readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
         """Reads, in workers, what is named; what is not done in time is `timeout`."""
@@ -129,7 +139,7 @@ def settle_again(view: View, targets: Targets, question: Question, findings: Fin
     need = verdict.triage(targets, view.facts(targets, question), question)
     if not isinstance(need, NeedDigests):
         return need
-    return verdict.settle(need, findings.found, stats=findings.stats)
+    return verdict.settle(need, findings.found, findings.stats)
 
 
 def signatures(paths: frozenset[bytes]) -> dict[bytes, Signature | None]:
@@ -143,6 +153,5 @@ def signatures(paths: frozenset[bytes]) -> dict[bytes, Signature | None]:
         except OSError:
             continue
         else:
-            mode = stat.S_IFMT(st.st_mode)
-            out[path] = Signature(st.st_dev, st.st_ino, mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+            out[path] = signature(st)
     return out

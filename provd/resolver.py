@@ -19,6 +19,9 @@ from provd.store import Store
 
 _PATIENCE = 2.0
 """Seconds for which a root's directory is waited for."""
+_MANY = 2000
+"""Dependencies whose parsing takes some milliseconds."""
+_PARSED = 60.0
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -94,6 +97,12 @@ class Resolver:
         if directory is None:
             raise errors.RootMissing(f"{shown} is no directory", "give an existing directory")
         return directory
+
+    async def dependencies(self, given: params.Dependencies, root: bytes | None) -> list[tuple[Dependency, str | None]]:
+        """As the function `dependencies`; in a thread where they are many."""
+        if len(given) <= _MANY:
+            return dependencies(given, root)
+        return await self._workers.call(dependencies, given, root, timeout=_PARSED)
 
     async def real_bases(self, deps: Iterable[Dependency]) -> dict[bytes, bytes]:
         """The real path of the base of each path dependency, where it can be told in time."""

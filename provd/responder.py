@@ -19,7 +19,7 @@ from provd.core.entry import Entry, EntryId, Kept
 from provd.core.reading import Reading
 from provd.core.verdict import Fault, Judgement, Question
 from provd.inquiry import Answer, Inquiry
-from provd.resolver import Resolver, absolute, dependencies
+from provd.resolver import Resolver, absolute
 from provd.statistics import Durations
 from provd.store import Store, View
 
@@ -105,7 +105,7 @@ class Responder:
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         since = None if asked.fetched_at is None else self._clocks.since(asked.fetched_at)
         kept = []
-        for dep, digest in dependencies(asked.deps, place.root):
+        for dep, digest in await self._resolver.dependencies(asked.deps, place.root):
             if since is None and digest is None:
                 raise errors.ClockMissing(
                     f"nothing says when {records.wire_name(dep.text)!r} was read", "send fetched_at, or its digest"
@@ -136,7 +136,7 @@ class Responder:
         """`deps.snapshot`: the digests of what is there, to compare and show."""
         place = await self._resolver.place(asked.root, foreign=foreign)
         clock = self._clocks.token(self._store.head)
-        wanted = dependencies(asked.deps, place.root)
+        wanted = await self._resolver.dependencies(asked.deps, place.root)
         readings = {
             dep: Reading(dep.kind, dep.name, algorithm_of(digest)) for dep, digest in wanted if dep.kind in PATH_KINDS
         }

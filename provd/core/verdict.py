@@ -221,7 +221,6 @@ def triage(targets: Mapping[EntryId, Entry | None], facts: Facts, question: Ques
 def settle(
     need: NeedDigests,
     found: Mapping[Reading, Found],
-    *,
     stats: Mapping[bytes, Signature | None] | None = None,
     members: Mapping[tuple[EntryId, int], tuple[Member, ...]] | None = None,
 ) -> Judgements:

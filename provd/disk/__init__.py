@@ -1,9 +1,19 @@
 """The only reader of workspace bytes: files, sets of files, what is left out of them, and the threads that read."""
 
+from provd.disk.files import signature
 from provd.disk.ignore import DEFAULT_PATTERNS, IgnoreRules
 from provd.disk.job import ReadingJob, read_now
 from provd.disk.kernelfs import is_network
 from provd.disk.mounts import MountTable
 from provd.disk.workers import Workers
 
-__all__ = ["DEFAULT_PATTERNS", "IgnoreRules", "MountTable", "ReadingJob", "Workers", "is_network", "read_now"]
+__all__ = [
+    "DEFAULT_PATTERNS",
+    "IgnoreRules",
+    "MountTable",
+    "ReadingJob",
+    "Workers",
+    "is_network",
+    "read_now",
+    "signature",
+]

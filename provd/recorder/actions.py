@@ -19,7 +19,7 @@ from provd.core.entry import EntryId
 from provd.core.records import ActionEvent, Outcome
 from provd.core.verdict import Judgements, Question
 from provd.inquiry import Findings, Inquiry, settle_again
-from provd.resolver import Resolver, dependencies
+from provd.resolver import Resolver
 from provd.store import Store, Writer
 from provd.store.keys import Answered, OpenAction
 
@@ -84,7 +84,7 @@ class Actions:
 
     async def _request(self, asked: params.ActionBegin | params.ActionRecord, *, foreign: bool) -> Begin:
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
-        deps = [dep for dep, _ in dependencies(asked.writes, place.root)]
+        deps = [dep for dep, _ in await self._resolver.dependencies(asked.writes, place.root)]
         if any(dep.kind is Kind.ENTRY for dep in deps):
             raise errors.DependencyMalformed("an action writes objects and paths, not entries", "put the entry instead")
         if len((asked.note or "").encode()) > params.MAX_NOTE:

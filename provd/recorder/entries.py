@@ -22,7 +22,7 @@ from provd.core.entry import Entry, EntryId, Kept, Standing
 from provd.core.reading import Found, Reading
 from provd.core.verdict import Judgement, Question, Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Targets, settle_again
-from provd.resolver import Place, Resolver, dependencies
+from provd.resolver import Place, Resolver
 from provd.store import Store, View, Writer
 from provd.store.keys import Answered, Stored
 
@@ -69,10 +69,10 @@ class Entries:
     async def put(self, asked: params.EntryPut, *, foreign: bool) -> Any:
         """`entry.put`; raises ClockMissing, EntryConflict, EntryTooBig, DependencyCycle and what does not parse."""
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
-        return await self._put(self._request("entry.put", asked, place, foreign=foreign))
+        return await self._put(await self._request("entry.put", asked, place, foreign=foreign))
 
-    def _request(self, method: str, asked: params.EntryPut, place: Place, *, foreign: bool) -> Put:
-        deps = None if asked.deps is None else tuple(dependencies(asked.deps, place.root))
+    async def _request(self, method: str, asked: params.EntryPut, place: Place, *, foreign: bool) -> Put:
+        deps = None if asked.deps is None else tuple(await self._resolver.dependencies(asked.deps, place.root))
         since = None if asked.fetched_at is None else self._clocks.since(asked.fetched_at)
         as_of_put = asked.as_of is not None
         for dep, digest in deps or ():
@@ -126,7 +126,7 @@ class Entries:
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         entry_id = EntryId(place.need_scope(), params.key(asked.key))
         if asked.value is not msgspec.UNSET:
-            return await self._put(self._replacement(asked, entry_id, place, foreign=foreign))
+            return await self._put(await self._replacement(asked, entry_id, place, foreign=foreign))
         answer: Answer | None = None
         for _ in range(_ATTEMPTS):
             question = Question(foreign=foreign)
@@ -144,7 +144,9 @@ class Entries:
         verdict = evidence.to_wire(judged, clock=self._clocks.token(answer.position), mutation=lambda _: None)
         return {"key": asked.key, "version": verdict["version"], "verdict": {"key": asked.key} | verdict}
 
-    def _replacement(self, asked: params.EntryRevalidate, entry_id: EntryId, place: Place, *, foreign: bool) -> Put:
+    async def _replacement(
+        self, asked: params.EntryRevalidate, entry_id: EntryId, place: Place, *, foreign: bool
+    ) -> Put:
         """A put on top of the version that stands; without `deps` it rests on what that one rested on."""
         with self._store.view() as view:
             there = view.entry(entry_id)
@@ -160,7 +162,7 @@ class Entries:
             meta=asked.meta,
             op=asked.op,
         )
-        request = self._request("entry.revalidate", put, place, foreign=foreign)
+        request = await self._request("entry.revalidate", put, place, foreign=foreign)
         if asked.deps is not None or there is None or there.deps is None:
             return request
         deps: tuple[tuple[Dependency, str | None], ...] = tuple((kept.dep, None) for kept in there.deps)
