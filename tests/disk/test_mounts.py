@@ -1,0 +1,52 @@
+"""Whether all that is mounted is local."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from provd.disk.mounts import MountTable, all_local
+
+_ROOT = b"29 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw"
+
+
+@pytest.mark.parametrize(
+    ("line", "local"),
+    [
+        (b"30 29 0:25 / /tmp rw - tmpfs tmpfs rw", True),
+        (b"31 29 0:26 / /proc rw - proc proc rw", True),
+        (b"32 29 0:27 / /mnt rw shared:5 master:1 - nfs4 host:/ rw", False),
+        (b"33 29 0:28 / /home/me/x rw - fuse.sshfs me@host: rw", False),
+        (b"34 29 0:29 / /some rw - newfs none rw", False),
+        (b"35 31 0:30 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw", True),
+        (b"36 29 0:31 / /net rw - autofs -hosts rw", False),
+        (b"", False),
+    ],
+)
+def test_one_mount_that_may_hang_ends_it_for_all(line: bytes, local: bool) -> None:
+    assert all_local([_ROOT]) is True
+    assert all_local([_ROOT, line]) is local
+
+
+def test_without_a_mount_table_nothing_is_known_to_be_local(tmp_path: Path) -> None:
+    assert MountTable(str(tmp_path / "none")).all_local() is False
+
+
+def test_a_changed_table_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = MountTable()
+    answers = iter([[], [(0, 2)]])
+
+    class Poll:
+        def poll(self, _timeout: int) -> list[tuple[int, int]]:
+            return next(answers)
+
+    path = tmp_path / "mountinfo"
+    path.write_bytes(_ROOT + b"\n40 29 0:40 / /mnt rw - nfs4 host:/ rw\n")
+    monkeypatch.setattr(table, "_fd", os.open(path, os.O_RDONLY))
+    monkeypatch.setattr(table, "_poll", Poll())
+    monkeypatch.setattr(table, "_all_local", True)
+
+    assert table.all_local() is True
+    assert table.all_local() is False

@@ -1,0 +1,216 @@
+"""Asking the judge, with a real store and real files, while the log and the files change."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from provd.clocks import Clocks
+from provd.core import params
+from provd.core.entry import EntryId
+from provd.core.reading import Found, Reading
+from provd.core.records import Outcome
+from provd.core.verdict import Judgement, Question, Verdict
+from provd.daemon import begin_run
+from provd.disk import IgnoreRules, Workers
+from provd.inquiry import Answer, Inquiry
+from provd.recorder import Actions, Entries
+from provd.resolver import Resolver
+from provd.settings import Settings
+from provd.store import Store, View
+
+
+class Desk:
+    """The rooms that a question goes through, without a socket."""
+
+    def __init__(self, home: Path) -> None:
+        self.root = home / "root"
+        self.root.mkdir()
+        settings = Settings(state=str(home), socket="", roots=(os.fsencode(self.root),))
+        self.store = Store(str(home / "store"))
+        run = begin_run(self.store, settings)
+        self.workers = Workers()
+        self.inquiry = Inquiry(self.store, self.workers, IgnoreRules)
+        resolver = Resolver(self.store, self.workers, lambda: [os.fsencode(self.root)])
+        self.clocks = Clocks(self.store, run)
+        self.entries = Entries(self.store, self.inquiry, resolver, self.clocks)
+        self.actions = Actions(self.store, self.inquiry, resolver, self.clocks)
+
+    async def put(self, key: str, **fields: Any) -> Any:
+        given = {"value": msgspec.Raw(b"1")} | fields
+        return await self.entries.put(params.EntryPut(key=key, **given), foreign=False)
+
+    async def judge(self, key: str, **question: bool) -> Judgement:
+        entry_id = EntryId(os.fsencode(self.root), key)
+
+        def targets(view: View) -> dict[EntryId, Any]:
+            return {entry_id: view.entry(entry_id)}
+
+        answer = await self.inquiry.judge(targets, Question(**question), 10)
+        return answer.judgements[entry_id]
+
+    async def write(self, *writes: str) -> None:
+        asked = params.ActionRecord(writes=list(writes), outcome=Outcome.DONE.value)
+        await self.actions.begin(asked, holder=self, foreign=False)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    made.store.stop()
+    made.workers.close()
+
+
+def run(desk: Desk, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        desk.store.start(asyncio.get_running_loop())
+        await work()
+
+    asyncio.run(main())
+
+
+def test_the_strict_rule_says_unknown_of_what_was_not_touched(desk: Desk) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f", "file:none"], as_of="put")
+
+        judged = await desk.judge("k", revalidate=False)
+
+        assert (judged.verdict, judged.why) == (Verdict.UNKNOWN, "unproven")
+
+    run(desk, work)
+
+
+@pytest.mark.parametrize("touched", ["f", "none"])
+def test_the_strict_rule_says_dirty_of_a_moved_stat(desk: Desk, touched: str) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f", "file:none"], as_of="put")
+        (desk.root / touched).write_text("other")
+
+        judged = await desk.judge("k", revalidate=False)
+
+        assert (judged.verdict, judged.why) == (Verdict.DIRTY, "touched")
+
+    run(desk, work)
+
+
+def test_what_is_declared_while_files_are_read_is_in_the_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        clock = desk.clocks.token(desk.store.head)
+        await desk.put("k", deps=["object:o", "file:f"], fetched_at=clock, as_of="put")
+        assert (await desk.judge("k")).verdict is Verdict.FRESH
+        read = desk.inquiry.read
+
+        async def slow(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+            monkeypatch.setattr(desk.inquiry, "read", read)
+            await desk.write("object:o")
+            return await read(readings, timeout)
+
+        monkeypatch.setattr(desk.inquiry, "read", slow)
+
+        assert (await desk.judge("k")).why == "written"
+
+    run(desk, work)
+
+
+def test_an_entry_that_is_put_each_time_it_is_judged_is_moving(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        read = desk.inquiry.read
+        counted = iter(range(100))
+
+        async def restless(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+            monkeypatch.setattr(desk.inquiry, "read", read)
+            await desk.put("k", value=msgspec.Raw(b"%d" % next(counted)), deps=["file:f"], as_of="put")
+            monkeypatch.setattr(desk.inquiry, "read", restless)
+            return await read(readings, timeout)
+
+        monkeypatch.setattr(desk.inquiry, "read", restless)
+
+        judged = await desk.judge("k")
+
+        assert (judged.verdict, judged.why) == (Verdict.UNKNOWN, "moving")
+
+    run(desk, work)
+
+
+def test_records_of_other_things_do_not_disturb_an_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        read = desk.inquiry.read
+        asked = 0
+
+        async def busy(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+            nonlocal asked
+            asked += 1
+            await desk.write("object:another")
+            return await read(readings, timeout)
+
+        monkeypatch.setattr(desk.inquiry, "read", busy)
+
+        assert (await desk.judge("k")).verdict is Verdict.FRESH
+        assert asked == 1
+
+    run(desk, work)
+
+
+def test_many_dependencies_are_judged_as_few_are(desk: Desk) -> None:
+    async def work() -> None:
+        names = [f"f{n}" for n in range(2500)]
+        for name in names:
+            (desk.root / name).write_text(name)
+        await desk.put("k", deps=names, as_of="put")
+        assert (await desk.judge("k")).verdict is Verdict.FRESH
+        (desk.root / "f2499").write_text("other")
+
+        judged = await desk.judge("k")
+
+        assert judged.verdict is Verdict.DIRTY
+        assert [fault.dep and fault.dep.text for fault in judged.faults] == [b"f2499"]
+
+    run(desk, work)
+
+
+def test_where_a_mount_may_hang_everything_is_read_in_threads(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        monkeypatch.setattr(desk.inquiry._mounts, "all_local", lambda: False)
+        monkeypatch.setattr("provd.inquiry.ReadingJob", None)
+
+        await desk.put("k", deps=["file:f"], as_of="put")
+
+        assert (await desk.judge("k")).verdict is Verdict.FRESH
+
+    run(desk, work)
+
+
+def test_the_clock_that_an_answer_renews_lies_before_what_was_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        before = desk.store.head
+        read = desk.inquiry.read
+
+        async def busy(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+            await desk.write("object:another")
+            return await read(readings, timeout)
+
+        monkeypatch.setattr(desk.inquiry, "read", busy)
+        entry_id = EntryId(os.fsencode(desk.root), "k")
+        answer: Answer = await desk.inquiry.judge(lambda view: {entry_id: view.entry(entry_id)}, Question(), 10)
+
+        assert answer.began == before
+        assert answer.position == before + 1
+
+    run(desk, work)
