@@ -385,6 +385,25 @@ def test_half_a_surrogate_pair_is_no_name(ws: Workspace) -> None:
     assert ws.clock()
 
 
+def test_half_a_surrogate_pair_in_free_text_breaks_nothing(ws: Workspace) -> None:
+    before = ws.clock()
+    requests: list[tuple[str, dict[str, Json]]] = [
+        ("entry.put", {"key": "value", "value": ["\ud800"], "deps": []}),
+        ("entry.put", {"key": "meta", "value": 1, "meta": {"\udfff": 1}, "deps": []}),
+        ("entry.put", {"key": "session", "value": 1, "session": "\ud800", "deps": []}),
+        ("entry.put", {"key": "scope", "value": 1, "scope": f"{ws.tag}\ud800", "deps": []}),
+        ("entry.put", {"key": "op", "value": 1, "op": f"{ws.tag}\ud800", "deps": []}),
+        ("action.record", {"writes": [ws.object("x")], "note": "\ud800"}),
+    ]
+    for method, params in requests:
+        reply = answer_to(ws.rpc, request(method, ws.fill(method, params)))
+        if "error" in reply:
+            assert complete(RpcError(reply["error"])).number in {PARSE, PARAMS, OURS}
+    for entry in ws("entry.list")["entries"]:
+        assert ws("entry.get", key=entry["key"])["usable"]
+    assert ws.rpc("log.since", clock=before)["clock"] == ws.clock()
+
+
 @pytest.mark.parametrize("length", [300, 5000], ids=["component", "path"])
 def test_a_path_too_long_for_the_system_is_unknown_and_no_crash(ws: Workspace, length: int) -> None:
     answer = ws("deps.check", deps=[{"dep": "file:" + "x" * length, "digest": "absent"}])

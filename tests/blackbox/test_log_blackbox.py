@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
 import threading
@@ -353,6 +355,94 @@ def test_sigterm_and_sigint_end_in_order(daemon: Daemon) -> None:
     daemon.start()
     assert daemon.stop(2) in {0, 130}
     assert not os.path.lexists(daemon.socket)
+
+
+def version_or_shutdown(answer: Json) -> int:
+    """The version that a put was answered with; 0 where the daemon took it no more."""
+    if "error" in answer:
+        assert answer["error"]["data"]["code"] == "shutdown"
+        return 0
+    version = answer["result"]["version"]
+    assert isinstance(version, int)
+    return version
+
+
+def test_what_was_answered_before_an_orderly_stop_is_there_afterwards(own: Workspace) -> None:
+    rpc = own.daemon.connect()
+    numbers = [rpc.send("entry.put", key=f"k{n}", value=n, deps=[], root=own.root) for n in range(300)]
+    versions = [rpc.result(number)["version"] for number in numbers[:20]]
+    process = own.daemon.process
+    assert process is not None
+    process.terminate()
+    with contextlib.suppress(ConnectionError):
+        versions.extend(map(version_or_shutdown, (rpc.answer(number) for number in numbers[20:])))
+    versions = list(itertools.takewhile(bool, versions))
+    assert process.wait(60) == 0, own.daemon.said()
+    own.daemon.disconnect()
+    own.daemon.start()
+    assert [own.check(f"k{n}")["version"] for n in range(len(versions))] == versions
+
+
+def test_retention_never_changes_a_verdict(make_daemon: Callable[..., Daemon]) -> None:
+    daemon = make_daemon()
+    os.makedirs(f"{daemon.home}/.config/provd")
+    with open(f"{daemon.home}/.config/provd/config.toml", "w") as file:
+        file.write("[log]\nmax_records = 1000\n")
+    own = daemon.start().workspace()
+    own.write("f", "one")
+    first = own.clock()
+    open_ = own("action.begin", writes=["object:open"])["id"]
+    begun = own.clock()
+    for name in ("written", "open", "quiet", "aborted"):
+        own("entry.put", key=name, value=1, deps=[f"object:{name}"], fetched_at=begun)
+    own("entry.put", key="unproven", value=1, deps=["file:f"], fetched_at=begun)
+    own("entry.put", key="touched", value=1, deps=["file:g"], fetched_at=begun)
+    own.put("read", "file:f", fetched_at=begun)
+    own("entry.put", key="derived", value=1, deps=["entry:read"], fetched_at=own.clock())
+    own("action.record", writes=["object:written", "file:g"])
+    own("action.end", id=own("action.begin", writes=["object:aborted"])["id"], outcome="aborted")
+    for _ in range(5):
+        numbers = [own.rpc.send("action.record", writes=[f"object:other{n}"]) for n in range(500)]
+        for number in numbers:
+            own.rpc.result(number)
+    wanted = {
+        "written": ("dirty", "written"),
+        "open": ("dirty", "written"),
+        "quiet": ("unknown", "gap"),
+        "aborted": ("unknown", "gap"),
+        "unproven": ("unknown", "unproven"),
+        "touched": ("dirty", "touched"),
+        "read": ("fresh", "same"),
+        "derived": ("fresh", "same"),
+    }
+
+    def told() -> dict[str, tuple[str, str]]:
+        answers = own("entry.check", keys=list(wanted))["verdicts"]
+        return {key: (answer["verdict"], answer["why"]) for key, answer in answers.items()}
+
+    assert told() == {**wanted, "quiet": ("fresh", "declared"), "aborted": ("fresh", "declared")}
+    daemon.kill9()
+    daemon.start()  # what is over the number goes when a daemon starts
+    for _ in range(100_000):
+        assert told() == wanted
+        if own.rpc("daemon.status")["records"] <= 1000:
+            break
+    else:
+        pytest.fail("none of 2,500 records was trimmed at max_records = 1000")
+    assert told() == wanted
+    answer = own.rpc("log.since", clock=first)
+    assert answer["complete"] is False
+    records = records_since(own.rpc, first)
+    assert contiguous(records)
+    assert records[0]["seq"] > int(first.rpartition(":")[2]) + 1, "trimmed"
+    assert int(own.clock().rpartition(":")[2]) == records[-1]["seq"]
+    own("entry.put", key="late reader", value=1, deps=["object:written"], fetched_at=begun)
+    assert own.found("late reader") == ("dirty", "written")
+    daemon.restart()
+    assert {**told(), "late reader": own.found("late reader")} == {**wanted, "late reader": ("dirty", "written")}
+    assert own("action.end", id=open_, outcome="done")["id"] == open_
+    own("entry.put", key="open", value=1, deps=["object:open"], fetched_at=own.clock())
+    assert own.found("open") == ("fresh", "declared")
 
 
 def test_an_audit_reads_again_and_finds_what_differs(own: Workspace) -> None:
