@@ -35,6 +35,7 @@ T = TypeVar("T")
 SCOPE: Final = b"/r"
 ONE: Final = "xxh3:" + "1" * 32
 RUN: Final = "0123456789abcdef"
+MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SMALL: Final = 1 << 18
 """Bytes of a map that is soon full."""
 
@@ -57,8 +58,8 @@ def opened(directory: str, **more: Any) -> Iterator[Store]:
 
 @contextmanager
 def scratch() -> Iterator[Store]:
-    """A store for one example of a property."""
-    with tempfile.TemporaryDirectory() as directory, opened(os.path.join(directory, "store")) as store:
+    """A store for one example of a property, in memory where that is possible: there are many."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as directory, opened(os.path.join(directory, "store")) as store:
         yield store
 
 
