@@ -39,6 +39,16 @@ class Findings(msgspec.Struct, frozen=True):
     found: Mapping[Reading, Found] = {}
     stats: Mapping[bytes, Signature | None] = {}
 
+    def merged(self, later: Findings) -> Findings:
+        """These, and what was read later where both speak of one thing."""
+        return Findings({**self.found, **later.found}, {**self.stats, **later.stats})
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """A decision could not be made: these entries rest on what was not read for it."""
+
+    targets: Targets
+
 
 class Answer(msgspec.Struct, frozen=True):
     """The judgements on the entries asked about, at one position of the log, and what was read for them.
@@ -93,6 +103,10 @@ class Inquiry:
             return function(*arguments)
         return await self._workers.call(function, *arguments, timeout=_THOUGHT)
 
+    async def reread(self, unread: Unread, question: Question, timeout: float) -> Findings:  # noqa: ASYNC109
+        """What must be read to judge the entries that a decision stumbled over, all at one moment."""
+        return (await self.judge(lambda _: unread.targets, question, timeout)).findings
+
     async def read(self, readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
         """Reads, in workers, what is named; what is not done in time is `timeout`."""
         if not readings:
@@ -134,11 +148,13 @@ class Inquiry:
         return {at: members for at, members in held.items() if members is not None}
 
 
-def settle_again(view: View, targets: Targets, question: Question, findings: Findings) -> Judgements:
+def settle_again(view: View, targets: Targets, question: Question, findings: Findings) -> Judgements | Unread:
     """Judges `targets` by the facts of `view` and what was read before: for a decision inside a transaction."""
     need = verdict.triage(targets, view.facts(targets, question), question)
     if not isinstance(need, NeedDigests):
         return need
+    if not need.readings <= findings.found.keys():
+        return Unread(targets)
     return verdict.settle(need, findings.found, findings.stats)
 
 

@@ -73,7 +73,7 @@ def _item(fault: Fault, mutation: MutationOf) -> dict[str, Any]:
         item["is"] = fault.now
     if fault.paths:
         item["paths"] = [wire_name(path) for path in fault.paths]
-    record = mutation(fault) if fault.verdict is Verdict.DIRTY else None
+    record = mutation(fault) if fault.verdict is Verdict.DIRTY or fault.action is not None else None
     if record is not None:
         item["mutation"] = record
     if fault.detail:

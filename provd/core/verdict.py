@@ -293,8 +293,11 @@ class _Judge:
             action = state.open[-1] if state.open else state.last_action
             detail = f"action {action} is still open" if state.open else ""
             return Fault(Verdict.DIRTY, "written", Proof.DECLARED, dep, action=action, detail=detail)
-        if max(self._facts.gap_all, state.refused) > entry.clock:
-            return Fault(Verdict.UNKNOWN, "gap", Proof.DECLARED, dep)
+        if state.refused > entry.clock:
+            detail = "a refused begin may have been carried out all the same"
+            return Fault(Verdict.UNKNOWN, "gap", Proof.DECLARED, dep, action=state.refused, detail=detail)
+        if self._facts.gap_all > entry.clock:
+            return Fault(Verdict.UNKNOWN, "gap", Proof.DECLARED, dep, detail="provd was not there for a while")
         return Fault(Verdict.FRESH, "declared", Proof.DECLARED, dep)
 
     def _entry(self, entry: Entry, kept: Kept, done: Judgements) -> Fault:

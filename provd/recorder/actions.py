@@ -18,7 +18,7 @@ from provd.core.dependency import PATH_KINDS, Kind, base
 from provd.core.entry import EntryId
 from provd.core.records import ActionEvent, Outcome
 from provd.core.verdict import Judgements, Question
-from provd.inquiry import Findings, Inquiry, settle_again
+from provd.inquiry import Findings, Inquiry, Unread, settle_again
 from provd.resolver import Resolver
 from provd.store import Store, Writer
 from provd.store.keys import Answered, OpenAction
@@ -27,6 +27,7 @@ MAX_AFFECTED: Final = 10_000
 """Entries counted as affected; more are told as `more`."""
 _KEYS_TOLD: Final = 100
 _PATIENCE: Final = 2.0
+_ATTEMPTS: Final = 16
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -65,12 +66,16 @@ class Actions:
         """`action.begin`, `action.record`; raises ActionStale, DependencyMalformed and what does not parse."""
         begin = await self._request(asked, foreign=foreign)
         findings = Findings()
-        if begin.guards:
-            answer = await self._inquiry.judge(
-                lambda view: {i: view.entry(i) for i in begin.guards}, Question(foreign=foreign), _PATIENCE
+        for _ in range(_ATTEMPTS):
+            result = await self._store.submit(_Begin(begin, findings, self._clocks))
+            if not isinstance(result, Unread):
+                break
+            findings = findings.merged(await self._inquiry.reread(result, Question(foreign=foreign), _PATIENCE))
+        else:
+            raise errors.ActionStale(
+                "the entries of if_usable were put again and again while they were judged: nothing was begun",
+                "begin again",
             )
-            findings = answer.findings
-        result = await self._store.submit(_Begin(begin, findings, self._clocks))
         if isinstance(result, _Refused):
             raise errors.ActionStale(
                 "not every entry of if_usable is usable: nothing was begun, and its objects are unknown since",
@@ -157,6 +162,8 @@ class _Begin:
         if begin.guards:
             targets = {i: writer.entry(i) for i in begin.guards}
             judged = settle_again(writer, targets, Question(foreign=begin.foreign), self._findings)
+            if isinstance(judged, Unread):
+                return judged
             if not all(judgement.usable for judgement in judged.values()):
                 return self._refuse(writer, judged)
         seq = writer.head() + 1

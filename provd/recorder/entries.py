@@ -7,7 +7,6 @@ never displaces one that is fresh.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -19,11 +18,11 @@ from provd.core.clock import Since
 from provd.core.cycles import reaches
 from provd.core.dependency import ABSENT, PATH_KINDS, Dependency, Kind, algorithm_of, base
 from provd.core.entry import Entry, EntryId, Kept, Standing
-from provd.core.reading import Found, Reading
+from provd.core.reading import Reading
 from provd.core.verdict import Judgement, Question, Verdict
-from provd.inquiry import Answer, Findings, Inquiry, Targets, settle_again
+from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
 from provd.resolver import Place, Resolver
-from provd.store import Store, View, Writer
+from provd.store import Store, Writer
 from provd.store.keys import Answered, Stored
 
 MAX_ENTRIES: Final = 10_000_000
@@ -50,11 +49,16 @@ class Put(msgspec.Struct, frozen=True):
     method: str
 
 
-class _Standing(msgspec.Struct, frozen=True):
-    """The active entry that stands in the way, and, once it was judged, what was read for it."""
+class _Ground(msgspec.Struct, frozen=True):
+    """What the new entry rests on must be read first."""
 
-    entry: Entry
-    findings: Findings | None = None
+    unread: Unread
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    """What the active entry rests on, which stands in the way, must be read first."""
+
+    unread: Unread
 
 
 class Entries:
@@ -102,21 +106,21 @@ class Entries:
 
     async def _put(self, put: Put) -> Any:
         paths = [(dep, digest) for dep, digest in put.deps or () if dep.kind in PATH_KINDS]
-        found: dict[Reading, Found] = {}
+        question = Question(foreign=put.foreign)
+        own, standing = Findings(), Findings()
         reals: dict[bytes, bytes] = {}
         if not put.foreign:
-            found = await self._inquiry.read(frozenset(_reading(dep, digest) for dep, digest in paths), _PATIENCE)
+            readings = frozenset(_reading(dep, digest) for dep, digest in paths)
+            own = Findings(await self._inquiry.read(readings, _PATIENCE))
             reals = await self._resolver.real_bases(dep for dep, _ in paths)
-        standing: _Standing | None = None
         for _ in range(_ATTEMPTS):
-            command = _Apply(put, found, reals, standing, self._clocks)
-            result = await self._store.submit(command)
-            if not isinstance(result, _Standing):
+            result = await self._store.submit(_Apply(put, own, standing, reals, self._clocks))
+            if isinstance(result, _Ground):
+                own = own.merged(await self._inquiry.reread(result.unread, question, _PATIENCE))
+            elif isinstance(result, _Standing):
+                standing = standing.merged(await self._inquiry.reread(result.unread, question, _PATIENCE))
+            else:
                 return result
-            there = result.entry
-            stands = {there.id: there}
-            answer = await self._inquiry.judge(partial(_these, stands), Question(foreign=put.foreign), _PATIENCE)
-            standing = _Standing(there, answer.findings)
         raise errors.EntryConflict(
             f"{put.id.key[:80]!r} was put again and again while this put was judged", "ask again; nothing was changed"
         )
@@ -188,25 +192,22 @@ class Entries:
         return {"gone": await self._store.submit(command)}
 
 
-def _these(targets: Targets, _view: View) -> Targets:
-    return targets
-
-
 class _Apply:
     """One put, inside its transaction."""
 
     def __init__(
         self,
         put: Put,
-        found: Mapping[Reading, Found],
+        own: Findings,
+        standing: Findings,
         reals: Mapping[bytes, bytes],
-        standing: _Standing | None,
         clocks: Clocks,
     ) -> None:
         self._put = put
-        self._found = found
-        self._reals = reals
+        self._own = own
+        self._found = own.found
         self._standing = standing
+        self._reals = reals
         self._clocks = clocks
 
     def __call__(self, writer: Writer) -> Any:
@@ -217,13 +218,16 @@ class _Apply:
         self._check(writer, active)
         position = writer.head() + 1
         entry = self._entry(writer, position)
-        born = settle_again(writer, {put.id: entry}, Question(foreign=put.foreign), Findings(self._found))[put.id]
+        question = Question(foreign=put.foreign)
+        judged = settle_again(writer, {put.id: entry}, question, self._own)
+        if isinstance(judged, Unread):
+            return _Ground(judged)
+        born = judged[put.id]
         late = False
         if active is not None and (born.verdict is not Verdict.FRESH or put.clock < active.clock):
-            if self._standing is None or self._standing.entry != active:
-                return _Standing(active)
-            findings = self._standing.findings or Findings()
-            judged = settle_again(writer, {active.id: active}, Question(foreign=put.foreign), findings)
+            judged = settle_again(writer, {active.id: active}, question, self._standing)
+            if isinstance(judged, Unread):
+                return _Standing(judged)
             late = judged[active.id].verdict is Verdict.FRESH
         if late and active is not None:
             answer = self._late(writer, active, entry, born)
@@ -370,8 +374,8 @@ class _Renew:
         entry = self._entry
         if writer.entry(entry.id) != entry:
             return None
-        judged = settle_again(writer, {entry.id: entry}, self._question, self._answer.findings)[entry.id]
-        if judged.verdict is not Verdict.FRESH:
+        judged = settle_again(writer, {entry.id: entry}, self._question, self._answer.findings)
+        if isinstance(judged, Unread) or judged[entry.id].verdict is not Verdict.FRESH:
             return None
         event = records.EntryEvent.REVALIDATED
         position = writer.append(records.EntryChange(writer.now, event, entry.id.scope, entry.id.key, entry.version))
