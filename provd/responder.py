@@ -5,7 +5,7 @@ Rule: what it says was durable, and every file that it speaks of was read for th
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -69,18 +69,26 @@ class Responder:
             verdict = told[asked.key]
             judged = answer.judgements[entry_id]
             if judged.entry is None or not (judged.usable or verdict["verdict"] in asked.even_if):
-                return verdict
+                return verdict | self._about(judged.entry, asked)
             with self._store.view() as view:
                 there = view.entry(entry_id)
                 stored = view.stored(entry_id)
             if there is not None and there.version == judged.entry.version:
                 value = {} if stored.value is None else {"value": msgspec.Raw(stored.value)}
                 meta = {} if stored.meta is None else {"meta": msgspec.Raw(stored.meta)}
-                return verdict | value | meta
+                return verdict | value | meta | self._about(judged.entry, asked)
+
+    def _about(self, entry: Entry | None, asked: params.EntryGet) -> dict[str, Any]:
+        """What is kept of an entry beside its value, where the caller wants it."""
+        if entry is None or not asked.deps:
+            return {}
+        deps = None if entry.deps is None else [_kept_wire(kept) for kept in entry.deps]
+        row = self._row(entry)
+        row["clock_of_entry"] = row.pop("clock")
+        return row | records.wire_scope(entry.id.scope) | {"deps": deps}
 
     async def _verdicts(self, keys: list[str], asked: params.Asked, *, foreign: bool) -> tuple[dict[str, Any], Answer]:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began = time.perf_counter()
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         scope = place.need_scope()
         ids = [EntryId(scope, params.key(key)) for key in keys]
@@ -90,7 +98,9 @@ class Responder:
             asked.timeout_ms / 1000,
         )
         told = {i.key: self._told(i.key, answer.judgements[i], answer.position) for i in ids}
-        self.durations.add(loop.time() - began)
+        for missing in (told[i.key] for i in ids if answer.judgements[i].entry is None):
+            missing["evidence"][0]["detail"] = f"looked in {records.shown_scope(scope)}"
+        self.durations.add(time.perf_counter() - began)
         return told, answer
 
     def _told(self, key: str | None, judgement: Judgement, position: int) -> dict[str, Any]:
@@ -256,6 +266,16 @@ class Responder:
 
     def _uncovered_of(self, paths: list[bytes] | None) -> list[bytes]:
         return self._uncovered() if paths is None else paths  # nothing is watched in this version
+
+
+def _kept_wire(kept: Kept) -> dict[str, Any]:
+    """A dependency as an entry keeps it."""
+    told: dict[str, Any] = {"dep": records.wire_name(kept.dep.text)}
+    if kept.dep.kind is Kind.OBJECT:
+        return told | {"kept": "declared"}
+    if kept.dep.kind is Kind.ENTRY:
+        return told | ({"kept": "unproven"} if kept.version is None else {"kept": "version", "version": kept.version})
+    return told | ({"kept": "unproven"} if kept.digest is None else {"kept": "read", "digest": kept.digest})
 
 
 def _concerns(record: records.Record, paths: list[bytes] | None) -> bool:

@@ -141,6 +141,7 @@ class EntryCheck(Asked, frozen=True, kw_only=True):
 class EntryGet(Asked, frozen=True, kw_only=True):
     key: str
     even_if: list[Literal["dirty", "unknown"]] = []
+    deps: bool = False
 
 
 class EntryRevalidate(Scoped, frozen=True, kw_only=True):

@@ -133,6 +133,13 @@ def wire_scope(scope: bytes) -> dict[str, Any]:
     return {"scope": scope[1:].decode()}
 
 
+def shown_scope(scope: bytes) -> str:
+    """A key's scope for people."""
+    if scope.startswith(b"/"):
+        return f"root {scope.decode('utf-8', 'backslashreplace')}"
+    return f"scope {scope[1:].decode()}"
+
+
 def to_wire(seq: int, record: Record) -> dict[str, Any]:
     """The record number `seq` as an object of the wire; nanoseconds are decimal strings."""
     head: dict[str, Any] = {"seq": seq, "at": str(record.at)}
@@ -147,6 +154,7 @@ def to_wire(seq: int, record: Record) -> dict[str, Any]:
                 id=record.id,
                 outcome=record.outcome and str(record.outcome),
                 writes=[wire_name(w) for w in record.writes],
+                paths=[wire_name(p) for p in record.paths] or None,
                 session=record.session,
                 turn=record.turn,
                 note=record.note,

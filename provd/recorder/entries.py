@@ -1,12 +1,10 @@
-"""Putting, revalidating and forgetting entries.
+"""Putting, revalidating and forgetting entries: from the request to the command, and back.
 
-Rule: what a value was made from is what the client read, never what is there when it is put. An older truth
-never displaces one that is fresh.
+Rule: what a decision inside the transaction stumbles over is read outside of it, and then it is made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,50 +13,18 @@ from provd.clocks import Clocks
 from provd.core import entry as entries
 from provd.core import errors, evidence, params, records
 from provd.core.clock import Since
-from provd.core.cycles import reaches
-from provd.core.dependency import ABSENT, PATH_KINDS, Dependency, Kind, algorithm_of, base
-from provd.core.entry import Entry, EntryId, Kept, Standing
-from provd.core.reading import Reading
-from provd.core.verdict import Judgement, Question, Verdict
+from provd.core.dependency import PATH_KINDS, Dependency
+from provd.core.entry import Entry, EntryId, Kept
+from provd.core.verdict import Question, Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
+from provd.recorder.putting import Apply, Ground, InTheWay, Put, reading_for
 from provd.resolver import Place, Resolver
 from provd.store import Store, Writer
-from provd.store.keys import Answered, Stored
+from provd.store.keys import Stored
 
-MAX_ENTRIES: Final = 10_000_000
 _PATIENCE: Final = 30.0
 """Seconds that a put reads for: it keeps a digest of all that it names, and is no question."""
 _ATTEMPTS: Final = 16
-
-
-class Put(msgspec.Struct, frozen=True):
-    """A put as it was asked for. `clock` is the position that `fetched_at` says, else that at which it came."""
-
-    id: EntryId
-    deps: tuple[tuple[Dependency, str | None], ...] | None
-    clock: int
-    since: Since | None
-    as_of_put: bool
-    stored: Stored
-    identity: bytes
-    based_on: int | None
-    session: str | None
-    turn: int | str | None
-    op: str | None
-    foreign: bool
-    method: str
-
-
-class _Ground(msgspec.Struct, frozen=True):
-    """What the new entry rests on must be read first."""
-
-    unread: Unread
-
-
-class _Standing(msgspec.Struct, frozen=True):
-    """What the active entry rests on, which stands in the way, must be read first."""
-
-    unread: Unread
 
 
 class Entries:
@@ -110,14 +76,14 @@ class Entries:
         own, standing = Findings(), Findings()
         reals: dict[bytes, bytes] = {}
         if not put.foreign:
-            readings = frozenset(_reading(dep, digest) for dep, digest in paths)
+            readings = frozenset(reading_for(dep, digest) for dep, digest in paths)
             own = Findings(await self._inquiry.read(readings, _PATIENCE))
             reals = await self._resolver.real_bases(dep for dep, _ in paths)
         for _ in range(_ATTEMPTS):
-            result = await self._store.submit(_Apply(put, own, standing, reals, self._clocks))
-            if isinstance(result, _Ground):
+            result = await self._store.submit(Apply(put, own, standing, reals, self._clocks))
+            if isinstance(result, Ground):
                 own = own.merged(await self._inquiry.reread(result.unread, question, _PATIENCE))
-            elif isinstance(result, _Standing):
+            elif isinstance(result, InTheWay):
                 standing = standing.merged(await self._inquiry.reread(result.unread, question, _PATIENCE))
             else:
                 return result
@@ -192,176 +158,6 @@ class Entries:
         return {"gone": await self._store.submit(command)}
 
 
-class _Apply:
-    """One put, inside its transaction."""
-
-    def __init__(
-        self,
-        put: Put,
-        own: Findings,
-        standing: Findings,
-        reals: Mapping[bytes, bytes],
-        clocks: Clocks,
-    ) -> None:
-        self._put = put
-        self._own = own
-        self._found = own.found
-        self._standing = standing
-        self._reals = reals
-        self._clocks = clocks
-
-    def __call__(self, writer: Writer) -> Any:
-        put = self._put
-        if put.op is not None and (answered := writer.answered(put.method, put.op)):
-            return msgspec.Raw(answered.answer)
-        active = writer.entry(put.id)
-        self._check(writer, active)
-        position = writer.head() + 1
-        entry = self._entry(writer, position)
-        question = Question(foreign=put.foreign)
-        judged = settle_again(writer, {put.id: entry}, question, self._own)
-        if isinstance(judged, Unread):
-            return _Ground(judged)
-        born = judged[put.id]
-        late = False
-        if active is not None and (born.verdict is not Verdict.FRESH or put.clock < active.clock):
-            judged = settle_again(writer, {active.id: active}, question, self._standing)
-            if isinstance(judged, Unread):
-                return _Standing(judged)
-            late = judged[active.id].verdict is Verdict.FRESH
-        if late and active is not None:
-            answer = self._late(writer, active, entry, born)
-        else:
-            answer = self._activate(writer, active, entry, born)
-        if put.op is not None:
-            writer.put_answer(put.method, put.op, Answered(position, msgspec.json.encode(answer)))
-        return answer
-
-    def _check(self, writer: Writer, active: Entry | None) -> None:
-        put = self._put
-        stands = active.version if active else 0
-        if put.based_on is not None and put.based_on != stands:
-            raise errors.EntryConflict(
-                f"{put.id.key[:80]!r} stands at version {stands}, not {put.based_on}",
-                "get it again, then put on top of what stands",
-                version=stands,
-            )
-        if active is None and writer.count("entries") >= MAX_ENTRIES:
-            raise errors.LimitExceeded(f"{MAX_ENTRIES} entries are kept", "forget some")
-        below = [EntryId(put.id.scope, dep.name.decode()) for dep, _ in put.deps or () if dep.kind is Kind.ENTRY]
-        if not below or (put.id not in below and not writer.on_entry(put.id)):
-            return  # who is nobody's ground closes no cycle
-
-        def deeper(entry_id: EntryId) -> list[EntryId]:
-            there = writer.entry(entry_id)
-            return there.entry_ids() if there else []
-
-        if reaches(below, put.id, deeper):
-            raise errors.DependencyCycle(
-                f"{put.id.key[:80]!r} would rest on itself", "leave out the entry: that leads back"
-            )
-
-    def _entry(self, writer: Writer, position: int) -> Entry:
-        put = self._put
-        deps = None if put.deps is None else tuple(self._kept(writer, dep, digest) for dep, digest in put.deps)
-        return Entry(
-            id=put.id,
-            version=position,
-            renewed=position,
-            clock=put.clock,
-            deps=deps,
-            at=writer.now,
-            identity=put.identity,
-            session=put.session,
-            turn=put.turn,
-        )
-
-    def _kept(self, writer: Writer, dep: Dependency, digest: str | None) -> Kept:
-        if dep.kind is Kind.OBJECT:
-            return Kept(dep)
-        if dep.kind is Kind.ENTRY:
-            return Kept(dep, version=self._version(writer, dep, digest))
-        found = self._found.get(_reading(dep, digest))
-        if digest is None and self._put.as_of_put and found is not None:
-            digest = found.digest
-        signature = found.signature if found is not None and digest is not None and found.digest == digest else None
-        return Kept(dep, digest, real=self._reals.get(base(dep)), signature=signature)
-
-    def _version(self, writer: Writer, dep: Dependency, digest: str | None) -> int | None:
-        """The version that stood at the put's clock: 0 where it was another than now, None where nobody knows."""
-        if digest is not None:
-            return int(digest.removeprefix("version:"))
-        since = self._put.since
-        if since is None or not since.exact:
-            return None
-        there = writer.entry(EntryId(self._put.id.scope, dep.name.decode()))
-        return there.version if there is not None and there.version <= since.position else 0
-
-    def _record(self, writer: Writer, event: records.EntryEvent, version: int, superseded: int | None) -> None:
-        put = self._put
-        op = b"" if put.op is None else writer.op_key(put.method, put.op)
-        writer.append(
-            records.EntryChange(
-                writer.now, event, put.id.scope, put.id.key, version, superseded, put.session, put.turn, op
-            )
-        )
-
-    def _late(self, writer: Writer, active: Entry, entry: Entry, born: Judgement) -> dict[str, Any]:
-        self._record(writer, records.EntryEvent.LATE, active.version, None)
-        archived = msgspec.structs.replace(entry, standing=Standing.REVOKED)
-        writer.archive(archived, "late", self._put.stored)
-        answer = self._answer(active.version, archived, born)
-        return answer | {"late": True, "stands": {"version": active.version, "verdict": str(Verdict.FRESH)}}
-
-    def _activate(self, writer: Writer, active: Entry | None, entry: Entry, born: Judgement) -> dict[str, Any]:
-        put = self._put
-        members = {
-            index: found.members
-            for index, kept in enumerate(entry.deps or ())
-            if kept.digest is not None
-            and (found := self._found.get(_reading(kept.dep, kept.digest)))
-            and found.digest == kept.digest
-            and found.members is not None
-        }
-        if active is not None and put.identity and active.identity == put.identity:
-            self._record(writer, records.EntryEvent.SUPPORTED, active.version, None)
-            entry = msgspec.structs.replace(
-                entry, version=active.version, supports=active.supports + 1, conflicts=active.conflicts
-            )
-            writer.put_entry(entry, put.stored, members)
-            return self._answer(entry.version, entry, born)
-        superseded = active.version if active else None
-        self._record(writer, records.EntryEvent.PUT, entry.version, superseded)
-        if active is not None:
-            old = msgspec.structs.replace(active, standing=Standing.REVOKED)
-            writer.archive(old, "superseded", writer.stored(active.id))
-        writer.put_entry(entry, put.stored, members)
-        answer = self._answer(entry.version, entry, born)
-        return answer if superseded is None else answer | {"superseded": superseded}
-
-    def _answer(self, version: int, entry: Entry, born: Judgement) -> dict[str, Any]:
-        judged = msgspec.structs.replace(born, entry=entry)
-        deps = entry.deps or ()
-        absent = [k for k in deps if k.dep.kind in PATH_KINDS and self._is_absent(k)]
-        unproven = [
-            k
-            for k in deps
-            if (k.dep.kind in PATH_KINDS and k.digest is None) or (k.dep.kind is Kind.ENTRY and k.version is None)
-        ]
-        token = self._clocks.token(entry.renewed)
-        return {
-            "key": entry.id.key,
-            "version": version,
-            "absent": [records.wire_name(k.dep.text) for k in absent],
-            "unproven": [records.wire_name(k.dep.text) for k in unproven],
-            "verdict": evidence.to_wire(judged, clock=token, mutation=lambda _: None, key=entry.id.key),
-        }
-
-    def _is_absent(self, kept: Kept) -> bool:
-        found = self._found.get(_reading(kept.dep, kept.digest))
-        return kept.digest == ABSENT or (found is not None and found.digest == ABSENT)
-
-
 class _Renew:
     """Renews the clock of an entry that was just proven; None where it is not the same any more."""
 
@@ -387,13 +183,9 @@ class _Renew:
     def _proven(self, kept: Kept) -> Kept:
         if kept.dep.kind not in PATH_KINDS:
             return kept
-        found = self._answer.findings.found.get(_reading(kept.dep, kept.digest))
+        found = self._answer.findings.found.get(reading_for(kept.dep, kept.digest))
         signature = found.signature if found is not None else kept.signature
         return msgspec.structs.replace(kept, signature=signature)
-
-
-def _reading(dep: Dependency, digest: str | None) -> Reading:
-    return Reading(dep.kind, dep.name, algorithm_of(digest))
 
 
 def _raw(given: msgspec.Raw | msgspec.UnsetType) -> bytes | None:

@@ -129,7 +129,7 @@ def test_a_gap_on_the_wire() -> None:
     assert records.to_wire(2, Gap(AT, b"/\xff", "root added"))["scope"] == {"b64": "L/8="}
 
 
-def test_an_action_on_the_wire_has_what_it_declared_and_nothing_of_what_provd_made_of_it() -> None:
+def test_an_action_on_the_wire_has_what_it_declared_and_the_paths_that_it_means() -> None:
     full = Action(
         AT,
         ActionEvent.END,
@@ -151,6 +151,7 @@ def test_an_action_on_the_wire_has_what_it_declared_and_nothing_of_what_provd_ma
         "id": 7,
         "outcome": "aborted",
         "writes": ["object:x", {"b64": "ZmlsZTr/"}],
+        "paths": [{"b64": "L3Iv/w=="}],
         "session": "s",
         "turn": "t",
         "note": "n",

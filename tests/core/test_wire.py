@@ -296,7 +296,7 @@ FULL: Final[dict[str, dict[str, Any]]] = {
     | {"key": "k", "value": [1], "deps": DEPS, "fetched_at": "c", "as_of": "put", "based_on": 3}
     | {"session": "s", "turn": 4, "meta": {}, "op": "o"},
     "entry.check": ASKED | {"key": "k", "keys": ["k"]},
-    "entry.get": ASKED | {"key": "k", "even_if": ["dirty", "unknown"]},
+    "entry.get": ASKED | {"key": "k", "even_if": ["dirty", "unknown"], "deps": True},
     "entry.revalidate": SCOPED
     | {"key": "k", "verify": "auto", "timeout_ms": 5, "value": None, "deps": [], "fetched_at": "c", "as_of": "put"}
     | {"session": "s", "turn": "t", "meta": {}, "op": "o"},

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from provd.clocks import Clocks
-from provd.core import params
+from provd.core import errors, params
 from provd.core.entry import EntryId
 from provd.core.reading import Found, Reading
 from provd.core.records import Outcome
@@ -161,6 +161,45 @@ def test_records_of_other_things_do_not_disturb_an_answer(desk: Desk, monkeypatc
 
         assert (await desk.judge("k")).verdict is Verdict.FRESH
         assert asked == 1
+
+    run(desk, work)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_what_is_derived_is_fresh_at_birth_and_can_be_replaced(desk: Desk, depth: int) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("0", deps=["file:f"], as_of="put")
+        for n in range(depth):
+            clock = desk.clocks.token(desk.store.head)
+            born = await desk.put(str(n + 1), deps=[f"entry:{n}", "file:f"], fetched_at=clock, as_of="put")
+            assert born["verdict"]["verdict"] == "fresh"
+        clock = desk.clocks.token(desk.store.head)
+        top = str(depth)
+
+        again = await desk.put(top, value=msgspec.Raw(b"2"), deps=[f"entry:{depth - 1}"], fetched_at=clock)
+
+        assert again["verdict"]["verdict"] == "fresh"
+        assert "late" not in again
+        (desk.root / "f").write_text("two")
+        born = await desk.put("late", deps=[f"entry:{depth}"], fetched_at=desk.clocks.token(desk.store.head))
+        assert born["verdict"]["why"] == "entry-dirty"
+
+    run(desk, work)
+
+
+def test_a_guard_reads_all_that_its_entries_rest_on(desk: Desk) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("a", deps=["file:f"], as_of="put")
+        await desk.put("b", deps=["entry:a"], fetched_at=desk.clocks.token(desk.store.head))
+        asked = params.ActionBegin(writes=["object:o"], if_usable=["b"])
+
+        assert (await desk.actions.begin(asked, holder=desk, foreign=False))["id"]
+        (desk.root / "f").write_text("two")
+        with pytest.raises(errors.ActionStale) as stale:
+            await desk.actions.begin(asked, holder=desk, foreign=False)
+        assert stale.value.detail["verdicts"]["b"]["why"] == "entry-dirty"
 
     run(desk, work)
 
