@@ -256,6 +256,14 @@ ROWS: Final = [
         Proof.CONTENT,
     ),
     Row(
+        "entry of an older version",
+        (BELOW,),
+        Facts(20, 0, {eid("below"): entry("below", version=4)}),
+        {},
+        DIRTY,
+        "entry-replaced",
+    ),
+    Row(
         "entry of a version that it never had at the clock",
         (on_entry("below", 0),),
         Facts(20, 0, {eid("below"): entry("below", version=6)}),
