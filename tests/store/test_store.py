@@ -648,6 +648,7 @@ def test_a_value_that_stays_and_members_of_dependencies_that_went(directory: str
         with store.view() as view:
             assert view.stored(old.id) == Stored(b"1", None)
             assert [view.members(old.id, n) for n in range(2)] == [None, None]
+            assert (view.count("paths"), view.count("members")) == (1, 0), "no row is left behind"
             assert [keys_of(view.on_path(p)) for p in (b"/r/d", b"/r/e", b"/r/f")] == [set(), set(), {"k"}]
 
 
