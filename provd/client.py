@@ -72,8 +72,9 @@ class Client:
     """One connection. `path` is the socket (default: where the daemon's is), `timeout` the seconds for an answer.
 
     with Client() as client:
-        clock = client.clock()  # before the sources are read
-        client.put("summary", value="text", deps=["notes.md"], fetched_at=clock, root="/home/me/repo")
+        text = open("/home/me/repo/notes.md", "rb").read()
+        read = {"dep": "notes.md", "digest": "sha256:" + hashlib.sha256(text).hexdigest()}
+        client.put("summary", value="a summary of it", deps=[read], root="/home/me/repo")
         client.check("summary", root="/home/me/repo")["verdict"]
     """
 
@@ -132,7 +133,7 @@ class Client:
     # The methods that programs use most; every other one is `call(name, ...)`.
 
     def clock(self) -> str:
-        """A token for this moment. Take it before reading the sources of a value."""
+        """A token for this moment. Take it before looking at what a value is made from."""
         token: str = self.call("log.clock")["clock"]
         return token
 

@@ -2,11 +2,12 @@
 
 Rule: one exit code for each outcome, whatever happened, so that a script can trust it: 0 fresh or done, 1 dirty,
 2 usage, 3 daemon not reachable, 4 unknown, 5 refused or provd's own fault, 130 interrupted. Every error says
-what, why and what to do next, on stderr.
+what, why and what to do next, on stderr; with --json also on stdout, as one object.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from provd.cli import output
+from provd.cli import hints, output
 from provd.cli.app import app
 from provd.cli.command import Failure
 from provd.client import ProvdUnreachable, RpcError
@@ -60,32 +61,40 @@ def _run(arguments: list[str]) -> int:
     except click.Abort:
         return INTERRUPTED
     except click.ClickException as error:
-        return _usage(error)
+        where = getattr(error, "ctx", None)
+        help_of = where.command_path if where is not None else "provd"
+        _tell(arguments, "usage", error.format_message(), getattr(error, "hint", "") or f"{help_of} --help")
+        return USAGE
     except ProvdUnreachable as error:
-        output.complain(error.message, error.hint)
+        _tell(arguments, "unreachable", error.message, error.hint)
         return UNREACHABLE
     except RpcError as error:
-        output.complain(f"{error.message} [{error.code}]", error.hint)
+        message, hint = hints.refusal(error)
+        _tell(arguments, error.code, message, hint, f" [{error.code}]")
         return REFUSED
     except Failure as error:
-        output.complain(error.message, error.hint)
+        _tell(arguments, "failed", error.message, error.hint)
         return REFUSED
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        output.complain(str(error), "free space, or write elsewhere" if error.errno == errno.ENOSPC else "")
+        _tell(arguments, "system", str(error), "free space, or write elsewhere" if error.errno == errno.ENOSPC else "")
         return REFUSED
     except Exception as error:  # noqa: BLE001  (whatever it is, it must not look like a verdict)
         traceback.print_exc()
-        output.complain(f"provd's own fault: {type(error).__name__}: {error}", "please report it with the lines above")
+        fault = f"provd's own fault: {type(error).__name__}: {error}"
+        _tell(arguments, "internal", fault, "please report it with the lines above")
         return REFUSED
 
 
-def _usage(error: click.ClickException) -> int:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "provd"
-    output.complain(error.format_message(), getattr(error, "hint", "") or f"{command} --help")
-    return USAGE
+def _tell(arguments: list[str], code: str, message: str, hint: str, mark: str = "") -> None:
+    """What went wrong: on stderr, and where JSON was asked for on stdout too, unless stdout is what went wrong."""
+    output.complain(message + mark, hint)
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" in options:
+        with contextlib.suppress(OSError):
+            output.line_json({"error": {"code": code, "message": message, "hint": hint}})
+            sys.stdout.flush()
 
 
 def _discard(*descriptors: int) -> None:

@@ -110,7 +110,8 @@ def _declare(method: str, where: names.Scope, params: dict[str, Any], as_json: b
     if count := affects.get("count"):
         shown = [str(key) for key in (affects.get("keys") or [])[:_AFFECTED_SHOWN]]
         rest = f" and {count - len(shown)} more" if count > len(shown) else ""
-        output.note(output.printable(f"affects {count} entries: {', '.join(shown)}{rest}"))
+        affected = output.count(count, "entry", "entries")
+        output.note(output.printable(f"affects {affected}: {', '.join(shown)}{rest}"))
 
 
 @action.command(cls=Command, examples=("provd action end 17", "provd action end 17 --outcome aborted"))

@@ -22,7 +22,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "ls": ("entries", "the entries"),
     },
     "Remember": {
-        "clock": ("log", "a token for this moment: take it before reading sources"),
+        "clock": ("log", "a token for this moment: take it before looking at an object"),
         "put": ("entries", "a value, and what it rests on"),
         "revalidate": ("ask", "prove an entry again, and renew its clock"),
         "forget": ("entries", "drop an entry"),
@@ -44,8 +44,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
 
 _EXAMPLES: Final = (
     "provd run --root ~/repo                     # in the foreground",
-    "c=$(provd clock)                            # before you read the sources",
-    "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
+    "sha256sum src/api.py > sums                 # before you read it",
+    "provd put api --value-file api.md --sums sums",
     "if provd check -q api; then provd get api; else echo read it again; fi",
 )
 _CODES: Final = "Exit: 0 fresh or done, 1 dirty, 2 usage, 3 no daemon, 4 unknown, 5 refused, 130 interrupted."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import names, output, verdicts
+from provd.cli import names, output, sums, verdicts
 from provd.cli.command import (
     PATIENCE,
     WORK_PATIENCE,
@@ -22,9 +22,11 @@ from provd.cli.command import (
     root_option,
     scope_option,
 )
+from provd.client import RpcError
 
 if TYPE_CHECKING:
     from provd.cli.command import Function, Place
+    from provd.client import Client
 
 _TIMEOUT_MS = click.IntRange(min=0, max=3_600_000)
 
@@ -57,11 +59,13 @@ def _patience(timeout_ms: int | None) -> float:
     examples=(
         "provd check api",
         "if provd check -q api; then echo use it; else echo read again; fi",
-        "provd check --dep src/api.py --dep 'glob:src/**/*.py' --fetched-at $c",
+        "provd check --sums sums              # are the files what sha256sum read?",
+        "provd check --dep object:svc:api --fetched-at $c",
     ),
 )
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
 @click.option("--dep", "deps", metavar="D", multiple=True, help="Ask about dependencies instead of entries.")
+@click.option("--sums", "summed", metavar="FILE", help="Ask about what sha256sum read: its lines; - is stdin.")
 @click.option("--fetched-at", metavar="CLOCK", help="With --dep: the clock taken before they were read.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no verdict; the exit code says it.")
 @_how
@@ -72,6 +76,7 @@ def _patience(timeout_ms: int | None) -> float:
 def check(
     keys: tuple[str, ...],
     deps: tuple[str, ...],
+    summed: str | None,
     fetched_at: str | None,
     quiet: bool,
     verify: str | None,
@@ -84,8 +89,8 @@ def check(
 ) -> int:
     """Whether entries, or dependencies, are still what they were. Exit: 0 fresh, 1 dirty, 4 unknown."""
     where = names.Scope(root, scope)
-    about = _about(keys, deps, fetched_at)
-    method = "deps.check" if deps else "entry.check"
+    about = _about(keys, deps, summed, fetched_at)
+    method = "deps.check" if "deps" in about else "entry.check"
     with at.connect(_patience(timeout_ms)) as client:
         manner = _manner(verify, timeout_ms, no_revalidate)
         answer = client.call(method, **about, **manner, **where.params(client))
@@ -100,18 +105,22 @@ def check(
     return verdicts.exit_code(found.values())
 
 
-def _about(keys: tuple[str, ...], deps: tuple[str, ...], fetched_at: str | None) -> dict[str, Any]:
+def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fetched_at: str | None) -> dict[str, Any]:
     """What `check` is about, as parameters; raises Usage."""
-    if not keys and not deps:
-        raise Usage("nothing to check", "provd check KEY, or provd check --dep D --fetched-at CLOCK")
-    if keys and deps:
-        raise Usage("KEY and --dep exclude each other", "ask about entries or about dependencies")
+    if not keys and not deps and summed is None:
+        raise Usage("nothing to check", "provd check KEY, or provd check --sums with what sha256sum printed")
+    if keys and (deps or summed is not None):
+        option = "--dep" if deps else "--sums"
+        raise Usage(f"KEY and {option} exclude each other", "ask about entries or about dependencies")
     if deps and fetched_at is None:
-        raise Usage("--dep needs --fetched-at", "take a clock with provd clock before the sources are read")
+        raise Usage("--dep needs --fetched-at", "c=$(provd clock) before they are read; for files say --sums instead")
     if keys and fetched_at is not None:
         raise Usage("--fetched-at goes with --dep", "an entry keeps its own clock: leave it out")
-    if deps:
-        return {"deps": [names.dependency(dep) for dep in deps], "fetched_at": fetched_at}
+    if not keys:
+        named: list[Any] = [names.dependency(dep) for dep in deps]
+        if summed is not None:
+            named += sums.dependencies(summed)
+        return {"deps": named} | given(fetched_at=fetched_at)
     if len(keys) == 1:
         return {"key": names.key(keys[0])}
     return {"keys": list(dict.fromkeys(names.key(key) for key in keys))}
@@ -159,23 +168,30 @@ def get(
     if as_json:
         output.line_json(answer)
         return code
+    whole = True
     if "value" in answer:
-        _print_value(answer["value"])
+        whole = _print_value(answer["value"])
     elif answer.get("usable"):
         output.note(f"{output.printable(wanted)} has no value")
     if answer.get("verdict") != "fresh" or not answer.get("usable"):
+        if not whole:
+            output.interrupt_value()
         for text in (verdicts.headline(answer, output.printable(wanted)), *verdicts.brief(answer)):
             output.note(text)
     return code
 
 
-def _print_value(value: Any) -> None:
+def _print_value(value: Any) -> bool:
+    """Whether it ended its line."""
     if not isinstance(value, str):
         output.line_json(value)
-        return
+        return True
     sys.stdout.write(value)
-    if sys.stdout.isatty() and not value.endswith("\n"):
+    if value and not value.endswith("\n"):
+        if not sys.stdout.isatty():
+            return False
         sys.stdout.write("\n")  # for the prompt that follows; a file or a pipe gets what was put
+    return True
 
 
 @click.command(cls=Command, examples=("provd why api",))
@@ -195,17 +211,28 @@ def why(
     as_json: bool,
     at: Place,
 ) -> int:
-    """The verdict with all its evidence: what changed, who did it, what to do. Exits as check does."""
+    """The verdict with all its evidence, and what the entry rests on. Exits as check does."""
     where = names.Scope(root, scope)
     wanted = names.key(key)
     with at.connect(_patience(timeout_ms)) as client:
-        answer = client.check(wanted, **_manner(verify, timeout_ms, no_revalidate), **where.params(client))
+        answer = _explained(client, wanted, _manner(verify, timeout_ms, no_revalidate) | where.params(client))
     if as_json:
         output.line_json(answer)
     else:
-        for text in verdicts.account(answer, output.printable(wanted)):
+        for text in verdicts.account(answer, output.printable(wanted), strict=no_revalidate):
             output.line(text)
     return verdicts.exit_code([answer])
+
+
+def _explained(client: Client, key: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The verdict with what the entry rests on, where the daemon is new enough to tell; without the value."""
+    try:
+        answer = client.get(key, deps=True, **params)
+    except RpcError as error:
+        if error.code != "params":
+            raise
+        return client.check(key, **params)
+    return {name: value for name, value in answer.items() if name not in {"value", "meta"}}
 
 
 @click.command(cls=Command, examples=("provd revalidate api",))

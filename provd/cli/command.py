@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,10 @@ PATIENCE: Final = 30.0
 """Seconds to wait for the answer to a question."""
 WORK_PATIENCE: Final = 600.0
 """Seconds to wait where the daemon may have to read much before it answers."""
+
+
+_NEAR: Final = 0.6
+"""How alike a wrong name and its suggestion must be: `lgo` is `log`, `bogus` is nothing."""
 
 
 class Failure(Exception):
@@ -84,7 +89,7 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that `args` names; raises Usage with the nearest name."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5)
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=_NEAR)
             hint = f"did you mean {ctx.command_path} {near[0]}? " if near else ""
             raise Usage(f"there is no command {args[0]!r}", f"{hint}{ctx.command_path} --help lists all")
         return super().resolve_command(ctx, args)
@@ -114,9 +119,25 @@ def connected(function: Function) -> Function:
     return wrapper
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="The daemon's answer as it is, one line of JSON.")
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help='The daemon\'s answer, one line of JSON; else {"error": {code, message, hint}}.',
+)
 root_option = click.option("--root", metavar="DIR", help="The root whose keys are meant (default: around here).")
 scope_option = click.option("--scope", metavar="NAME", help="A scope of no directory, instead of a root.")
+
+
+def read_file(file: str, what: str) -> bytes:
+    """The content of a file, or of stdin (`-`); raises Usage."""
+    try:
+        if file == "-":
+            return sys.stdin.buffer.read()
+        with open(file, "rb") as source:
+            return source.read()
+    except OSError as error:
+        raise Usage(f"cannot read {what}: {error}", "name a file that can be read, or - for stdin") from None
 
 
 def number_or_text(text: str | None) -> int | str | None:

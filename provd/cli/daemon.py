@@ -26,7 +26,9 @@ _FOUND = 1
 )
 @click.option("--root", "roots", metavar="DIR", multiple=True, help="Watch DIR, besides those kept from before.")
 @click.option(
-    "--backend", type=click.Choice(["auto", "inotify", "watchdog", "poll"]), help="How to watch (default auto)."
+    "--backend",
+    type=click.Choice(["auto", "inotify", "watchdog", "poll"]),
+    help="How to watch; only auto exists in this version.",
 )
 @click.option("--log-format", type=click.Choice(["console", "json"]), help="How to log (default console).")
 @connected
@@ -84,7 +86,8 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
     else:
         for item in mismatches:
             output.line(f"{output.verdict_word('dirty')}  {output.name(item['path'])}  {_difference(item)}")
-        output.note(f"{answer.get('files', 0)} files read, {len(mismatches)} differ")
+        read = output.count(answer.get("files", 0), "file", "files")
+        output.note(f"{read} read, {len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}")
     return _FOUND if mismatches else 0
 
 

@@ -6,12 +6,11 @@ Rule: a put says on stderr whatever makes the entry less than it seems; stdout h
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import names, output
+from provd.cli import hints, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -20,9 +19,11 @@ from provd.cli.command import (
     given,
     json_option,
     number_or_text,
+    read_file,
     root_option,
     scope_option,
 )
+from provd.cli.sums import dependencies
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
@@ -33,10 +34,12 @@ _PAGE: Final = 1000
 @click.command(
     cls=Command,
     examples=(
-        "c=$(provd clock)     # before the sources are read",
-        "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
-        "provd put greeting --value hello --no-deps",
+        "sha256sum src/api.py > sums            # before you read it, then",
+        "provd put api --value-file api.md --sums sums",
         "generate | provd put report --value-file - --dep tree:data --as-of-now",
+        "c=$(provd clock)                       # before you look at an object, then",
+        "provd put replicas --value 3 --dep object:svc:api --fetched-at $c",
+        "provd put greeting --value hello --no-deps",
     ),
 )
 @click.argument("key", metavar="KEY")
@@ -47,13 +50,14 @@ _PAGE: Final = 1000
     multiple=True,
     help="It rests on a PATH, or dir: glob: tree: object: ...",
 )
+@click.option("--sums", metavar="FILE", help="It rests on what sha256sum read: its lines; - is stdin.")
 @click.option("--no-deps", is_flag=True, help="It rests on nothing.")
 @click.option("--value", metavar="TEXT", help="The value, as it is.")
 @click.option("--value-file", metavar="FILE", help="The value is this file's content; - is stdin.")
 @click.option("--json-value", is_flag=True, help="The value is JSON, not text.")
 @click.option("--no-value", is_flag=True, help="An entry without a value (as when none is given).")
-@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before the sources were read.")
-@click.option("--as-of-now", is_flag=True, help="The value is true of what is there now.")
+@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before: for object: and entry:.")
+@click.option("--as-of-now", is_flag=True, help="The value is true of the files as they are now.")
 @click.option("--based-on", metavar="N", type=click.IntRange(min=0), help="Only if this version is the current one.")
 @click.option("--op", metavar="ID", help="The same ID again gets the first answer: a safe retry.")
 @click.option("--session", metavar="S", help="Who puts it.")
@@ -66,6 +70,7 @@ _PAGE: Final = 1000
 def put(
     key: str,
     deps: tuple[str, ...],
+    sums: str | None,
     no_deps: bool,
     fetched_at: str | None,
     as_of_now: bool,
@@ -82,7 +87,10 @@ def put(
 ) -> int:
     """Keep a value with what it rests on. Prints the key and its new version."""
     where = names.Scope(root, scope)
-    params: dict[str, Any] = {"key": names.key(key), "deps": _dependencies(deps, no_deps, fetched_at, as_of_now)}
+    if sums == "-" and value["value_file"] == "-":
+        raise Usage("--sums - and --value-file - both read stdin", "give one of them as a file")
+    params: dict[str, Any] = {"key": names.key(key)}
+    params["deps"] = _dependencies(deps, sums, no_deps, timed=as_of_now or fetched_at is not None)
     params |= _value(**value)
     params |= given(fetched_at=fetched_at, as_of="put" if as_of_now else None, based_on=based_on, op=op)
     params |= given(session=session, turn=number_or_text(turn))
@@ -93,27 +101,32 @@ def put(
     if as_json:
         output.line_json(answer)
     else:
-        output.line(f"{output.printable(params['key'])}  version {answer['version']}")
-    _warn(answer, params["deps"] is None)
+        output.line(f"{output.printable(params['key'])}  {_outcome(answer)}")
+    if answer.get("late"):
+        output.warn(_late(answer))
+    else:
+        _warn(answer, params["deps"] is None)
     return 0
 
 
 def _dependencies(
-    deps: tuple[str, ...], no_deps: bool, fetched_at: str | None, as_of_now: bool
+    deps: tuple[str, ...], sums: str | None, no_deps: bool, *, timed: bool
 ) -> list[str | dict[str, Any]] | None:
     """`deps` of the request: None where nothing was said about them; raises Usage."""
-    if deps and no_deps:
-        raise Usage("--dep and --no-deps exclude each other", "say what it rests on, or that it rests on nothing")
-    if fetched_at is not None and as_of_now:
-        raise Usage("--fetched-at and --as-of-now exclude each other", "say when the sources were read")
-    if deps and fetched_at is None and not as_of_now:
+    if (deps or sums is not None) and no_deps:
+        option = "--dep" if deps else "--sums"
+        raise Usage(f"{option} and --no-deps exclude each other", "say what it rests on, or that it rests on nothing")
+    if deps and not timed:
         raise Usage(
             "--dep needs --fetched-at or --as-of-now",
-            "c=$(provd clock) before the sources are read, then --fetched-at $c",
+            "for files say --sums or --as-of-now; for object: and entry: c=$(provd clock) before, then --fetched-at $c",
         )
     if no_deps:
         return []
-    return [names.dependency(dep) for dep in deps] or None
+    named: list[str | dict[str, Any]] = [names.dependency(dep) for dep in deps]
+    if sums is not None:
+        named += dependencies(sums)
+    return named or None
 
 
 def _value(value: str | None, value_file: str | None, json_value: bool, no_value: bool) -> dict[str, Any]:
@@ -133,15 +146,7 @@ def _value(value: str | None, value_file: str | None, json_value: bool, no_value
 
 def _read(file: str) -> str:
     try:
-        if file == "-":
-            raw = sys.stdin.buffer.read()
-        else:
-            with open(file, "rb") as source:
-                raw = source.read()
-    except OSError as error:
-        raise Usage(f"cannot read the value: {error}", "name a file that can be read, or - for stdin") from None
-    try:
-        return raw.decode("utf-8")
+        return read_file(file, "the value").decode("utf-8")
     except UnicodeDecodeError as error:
         raise Usage(f"the value is not UTF-8: {error}", "values are text or JSON: encode it, in base64 say") from None
 
@@ -156,23 +161,43 @@ def _parsed(content: str, what: str) -> Any:
         raise Usage(f"{what} is not JSON: {error}", 'JSON text looks like "so", with its quotes') from None
 
 
+def _outcome(answer: dict[str, Any]) -> str:
+    if not answer.get("late"):
+        return f"version {answer['version']}"
+    version, verdict = _stands(answer)
+    return f"late: version {version} stands" + (f" ({verdict})" if verdict else "")
+
+
+def _stands(answer: dict[str, Any]) -> tuple[str, str]:
+    """Version and verdict of what a late put did not displace."""
+    stands = answer.get("stands")
+    told = stands if isinstance(stands, dict) else {"version": stands or answer.get("version")}
+    return output.printable(str(told.get("version"))), output.printable(str(told.get("verdict") or ""))
+
+
+def _late(answer: dict[str, Any]) -> str:
+    version, _ = _stands(answer)
+    born = answer.get("verdict") or {}
+    reason = "was read before what stands"
+    if isinstance(born, dict) and born.get("verdict") != "fresh":
+        reason = f"is {born.get('verdict')} ({born.get('why')})"
+    return f"this value was archived and provd get does not show it, since it {reason}: version {version} stands"
+
+
 def _warn(answer: dict[str, Any], without_provenance: bool) -> None:
     """Whatever makes the entry less than it seems."""
     if without_provenance:
-        output.warn("no dependencies were given: it will be unknown (no-provenance); say --dep D or --no-deps")
-    if answer.get("late"):
-        stands = answer.get("stands")
-        output.warn(
-            "late: a fresher version stands" + (f" ({stands})" if stands is not None else "") + "; this one is archived"
-        )
+        output.warn("no dependencies were given: it will be unknown (no-provenance); say --sums, --dep or --no-deps")
     for dep in answer.get("absent") or []:
         output.warn(f"absent: {_named(dep)} does not exist")
     for dep in answer.get("unproven") or []:
-        output.warn(f"unproven: {_named(dep)} was not shown unchanged since the clock; read it again and put")
+        named = _named(dep)
+        output.warn(f"unproven: {named}: {hints.unproven(named)}")
     verdict = answer.get("verdict")
     word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
     if word not in (None, "fresh") and not without_provenance:
-        output.warn(f"it is {word} at birth: provd why {answer.get('key', 'KEY')}")
+        reason = f" ({verdict['why']})" if isinstance(verdict, dict) and verdict.get("why") else ""
+        output.warn(f"it is {word} at birth{reason}: provd why {answer.get('key', 'KEY')}")
 
 
 def _named(dep: Any) -> str:
@@ -249,7 +274,7 @@ def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: 
         for key in wanted:
             answer = client.call("entry.forget", key=key, **place)
             if as_json:
-                output.line_json(answer)
+                output.line_json({"key": key, **answer})
             elif answer.get("gone"):
                 output.note(f"forgot {output.printable(key)}")
             else:

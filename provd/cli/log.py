@@ -12,6 +12,7 @@ import click
 
 from provd.cli import names, output
 from provd.cli.command import WORK_PATIENCE, Command, connected, given, json_option
+from provd.client import local_path
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
@@ -19,13 +20,26 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 1000
 _BIG_PAGE: Final = 10_000
+_PLACES: Final = 3
 
 
-@click.command(cls=Command, examples=("c=$(provd clock)     # now read the sources; then provd put --fetched-at $c",))
+@click.command(
+    cls=Command,
+    examples=(
+        "c=$(provd clock)     # now look at the object, then",
+        "provd put replicas --value 3 --dep object:svc:api --fetched-at $c",
+        "c=$(provd clock)     # now get another entry, then",
+        "provd put plan --value 'keep 3' --dep entry:replicas --fetched-at $c",
+    ),
+)
 @json_option
 @connected
 def clock(as_json: bool, at: Place) -> int:
-    """A token for this moment. Take it before the sources of a value are read."""
+    """A token for this moment. Take it before what a value is made from is looked at.
+
+    It proves what actions declare (object:) and what was put (entry:). That a file was not written since, this
+    version cannot show: give the digest of what was read (put --sums), or say --as-of-now.
+    """
     with at.connect() as client:
         answer = client.call("log.clock")
     if as_json:
@@ -57,18 +71,36 @@ def since(clock_token: str, paths: tuple[str, ...], limit: int | None, as_json: 
             if not page.get("more") or not page["records"] or (left is not None and left <= 0):
                 break
             asked["clock"] = page["clock"]
+        uncovered = [] if as_json else _uncovered(client, page.get("uncovered") or [])
     if not as_json:
-        _tell_end(page, whole)
+        _tell_end(page, whole, uncovered)
     return 0
 
 
-def _tell_end(page: dict[str, Any], whole: bool) -> None:
+def _uncovered(client: Client, places: list[Any]) -> list[str]:
+    """What is not wholly watched, and at the end why, where the daemon tells it."""
+    if not places:
+        return []
+    told = [place for place in places if isinstance(place, dict) and "path" in place]
+    named = [local_path(place) for place in places if place not in told]
+    roots = client.call("root.list")["roots"] if named else []
+    told += [root for root in roots if any(_overlap(local_path(root["path"]), path) for path in named)]
+    whys = dict.fromkeys(output.printable(str(root["why"])) for root in told if root.get("why"))
+    return [output.some([_shown(place) for place in places], _PLACES), *whys]
+
+
+def _overlap(one: bytes, other: bytes) -> bool:
+    return any(a == b or a.startswith(b.rstrip(b"/") + b"/") for a, b in ((one, other), (other, one)))
+
+
+def _tell_end(page: dict[str, Any], whole: bool, uncovered: list[str]) -> None:
     output.note(
         f"next: provd since {output.printable(page['clock'])}" + (" (there is more)" if page.get("more") else "")
     )
-    for place in page.get("uncovered") or []:
-        output.warn(f"not wholly watched: {_shown(place)}")
-    if not whole:
+    if uncovered:
+        shown, *whys = uncovered
+        output.warn(f"incomplete: not wholly watched: {shown}" + (f" ({'; '.join(whys)})" if whys else ""))
+    elif not whole:
         output.warn("incomplete: something that nobody saw may lie between; provd check answers by reading")
 
 

@@ -59,6 +59,17 @@ def complain(message: str, hint: str = "") -> None:
         note("  next: " + printable(hint))
 
 
+def interrupt_value() -> None:
+    """Send off a value that has no newline, and begin a new line where messages go to the same place."""
+    sys.stdout.flush()
+    try:
+        out, err = os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return
+    if (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino):
+        note("")
+
+
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     """`text` in a colour, where `stream` (stdout) is a terminal that wants one."""
     stream = stream or sys.stdout
@@ -66,10 +77,26 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
 
 
+def symbol(verdict: str, word: str = "") -> str:
+    """The symbol of a verdict, and a word in its colour."""
+    drawn, plain, colour = _LOOKS.get(verdict, _LOOKS["unknown"])
+    return paint((drawn if _unicode(sys.stdout) else plain) + word, colour)
+
+
 def verdict_word(verdict: str) -> str:
     """Symbol and word of a verdict, padded to a column."""
-    symbol, plain, colour = _LOOKS.get(verdict, _LOOKS["unknown"])
-    return paint(f"{symbol if _unicode(sys.stdout) else plain} {verdict:<7}", colour)
+    return symbol(verdict, f" {verdict:<7}")
+
+
+def count(number: int, one: str, many: str) -> str:
+    """A number with its noun: 1 entry, 2 entries."""
+    return f"{number} {one if number == 1 else many}"
+
+
+def some(words: list[str], most: int) -> str:
+    """The first of some words, and how many more there are."""
+    rest = len(words) - most
+    return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def printable(text: str) -> str:

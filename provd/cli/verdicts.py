@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import hints, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,6 +19,12 @@ DIRTY: Final = 1
 UNKNOWN: Final = 4
 _BRIEF: Final = 3
 """Dependencies at fault that a short answer names."""
+_LONG: Final = 20
+"""Dependencies that a long answer names."""
+_DIRTY: Final = frozenset(
+    {"changed", "created", "deleted", "type-changed", "listing-changed", "touched", "written"}
+    | {"entry-replaced", "entry-revoked", "entry-missing", "entry-dirty"}
+)
 
 
 def exit_code(verdicts: Iterable[Json]) -> int:
@@ -48,8 +54,8 @@ def brief(verdict: Json) -> Iterator[str]:
         yield f"    and {rest} more"
 
 
-def account(verdict: Json, label: str) -> Iterator[str]:
-    """All that an answer says, for reading."""
+def account(verdict: Json, label: str, *, strict: bool = False) -> Iterator[str]:
+    """All that an answer says, for reading. `strict`: nothing was to be read for it."""
     yield headline(verdict, label)
     facts = {
         "standing": verdict.get("standing"),
@@ -59,15 +65,59 @@ def account(verdict: Json, label: str) -> Iterator[str]:
         "ignored": verdict.get("ignored"),
     }
     yield "  " + ", ".join(f"{name} {output.printable(str(value))}" for name, value in facts.items() if value)
+    if origin := _origin(verdict):
+        yield f"  {origin}"
     for item in verdict.get("evidence") or []:
-        yield from _evidence(item, "  ")
+        yield from _evidence(item, "  ", strict=strict)
     if more := _more(verdict):
-        yield f"  and {more} more dependencies at fault"
+        yield f"  and {more} more {'dependency' if more == 1 else 'dependencies'} at fault"
+    yield from _ground(verdict)
     if hint := verdict.get("hint"):
         yield f"  next: {output.printable(str(hint))}"
 
 
-def _evidence(item: Json, indent: str) -> Iterator[str]:
+def _origin(verdict: Json) -> str:
+    """Where an entry lives, and who put it when."""
+    facts = []
+    if verdict.get("root") is not None:
+        facts.append(f"root {output.name(verdict['root'])}")
+    if verdict.get("scope") is not None:
+        facts.append(f"scope {output.printable(str(verdict['scope']))}")
+    if verdict.get("at") is not None:
+        facts.append(f"put {output.moment(verdict['at'])}")
+    if isinstance(supports := verdict.get("supports"), int) and supports > 1:
+        facts.append(f"{supports} times")
+    told = {"session": "session", "turn": "turn", "clock_of_entry": "clock"}
+    facts += [f"{told[f]} {output.printable(str(verdict[f]))}" for f in told if verdict.get(f) is not None]
+    return ", ".join(facts)
+
+
+def _ground(verdict: Json) -> Iterator[str]:
+    """What an entry rests on, a line each."""
+    deps = verdict.get("deps")
+    if not isinstance(deps, list):
+        return
+    yield ""
+    yield "  rests on:" if deps else "  rests on nothing"
+    faults = {_dependency(item): str(item.get("why")) for item in verdict.get("evidence") or []}
+    whole = verdict.get("verdict") == "fresh" or not (_more(verdict) or "the entry itself" in faults)
+    for item in deps[:_LONG]:
+        why = faults.get(_dependency(item))
+        word = "dirty" if why in _DIRTY else "fresh" if why is None and whole else "unknown"
+        yield f"    {output.symbol(word)} {_dependency(item)}  {_kept(item)}".rstrip()
+    if len(deps) > _LONG:
+        yield f"    and {len(deps) - _LONG} more"
+
+
+def _kept(item: Json) -> str:
+    """How an entry keeps a dependency."""
+    if item.get("version") is not None:
+        return f"version {output.printable(str(item['version']))}"
+    digest = f" {output.digest(item['digest'])}" if item.get("digest") is not None else ""
+    return output.printable(str(item.get("kept") or "")) + digest
+
+
+def _evidence(item: Json, indent: str, *, strict: bool) -> Iterator[str]:
     yield ""
     yield f"{indent}{output.paint(_dependency(item), 'bold')}  {output.printable(str(item.get('why', '')))}"
     below = indent + "    "
@@ -83,8 +133,8 @@ def _evidence(item: Json, indent: str) -> Iterator[str]:
         yield f"{below}{output.printable(str(detail))}"
     for cause in item.get("because") or []:
         yield f"{below}because {_dependency(cause)}  {output.printable(str(cause.get('why', '')))}"
-    if hint := item.get("hint"):
-        yield f"{below}next: {output.printable(str(hint))}"
+    if hint := hints.fault(item, strict=strict):
+        yield f"{below}next: {output.printable(hint)}"
 
 
 def _dependency(item: Json) -> str:

@@ -5,12 +5,14 @@ Rule: a directory is named as in the current directory; the daemon keeps its rea
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from provd.cli import names, output
 from provd.cli.command import HELP_NAMES, Command, Group, connected, given, json_option
+from provd.client import local_path
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
@@ -34,8 +36,17 @@ def add(directories: tuple[str, ...], ignore: tuple[str, ...], no_wait: bool, as
         for directory in directories:
             params = given(path=names.path(directory), ignore=rules, wait=False if no_wait else None)
             answer = client.call("root.add", **params)
-            _print(answer, as_json)
+            if as_json:
+                output.line_json(answer)
+            else:
+                _tell_added(answer["roots"], os.path.realpath(names.absolute(directory)))
     return 0
+
+
+def _tell_added(roots: list[dict[str, Any]], added: bytes) -> None:
+    """What became of the directory; of all of them where it is not found by its real path."""
+    for root in [root for root in roots if local_path(root["path"]) == added] or roots:
+        output.line(f"watching {output.name(root['path'])}: {_meaning(root)}")
 
 
 @watch.command(cls=Command, examples=("provd watch rm ~/repo",))
@@ -60,14 +71,41 @@ def rm(directories: tuple[str, ...], as_json: bool, at: Place) -> int:
 def ls(as_json: bool, at: Place) -> int:
     """The watched directories."""
     with at.connect() as client:
-        _print(client.call("root.list"), as_json)
+        answer = client.call("root.list")
+    if as_json:
+        output.line_json(answer)
+    elif answer["roots"]:
+        _print_table(answer["roots"])
+    else:
+        output.note("no roots: provd watch add DIR")
     return 0
 
 
-def _print(answer: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        output.line_json(answer)
-        return
-    for root in answer["roots"]:
-        facts = [str(root[word]) for word in ("state", "backend", "coverage") if isinstance(root.get(word), str)]
-        output.line(f"{output.name(root['path'])}  {output.printable(' '.join(facts))}".rstrip())
+def _print_table(roots: list[dict[str, Any]]) -> None:
+    """The roots below the names of the columns."""
+    rows = [("ROOT", "STATE", "BACKEND", "COVERAGE", "MEANING")]
+    for root in roots:
+        facts = (_word(root, field) for field in ("state", "backend", "coverage"))
+        state, backend, coverage = (output.printable(fact) or "-" for fact in facts)
+        rows.append((output.name(root["path"]), state, backend, coverage, _meaning(root)))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        output.line("  ".join([*(f"{text:<{width}}" for text, width in zip(row, widths, strict=False)), row[4]]))
+
+
+def _meaning(root: dict[str, Any]) -> str:
+    """How well a root is watched, in words."""
+    state, coverage = _word(root, "state"), _word(root, "coverage")
+    why = output.printable(_word(root, "why"))
+    if state == "gone":
+        return why or "the directory is gone"
+    if coverage == "none" and _word(root, "backend") == "none":
+        return "not watched in this version, answers are by reading"
+    word = {"whole": "watched", "partial": "watched in part", "none": "not watched"}.get(coverage, coverage)
+    told = " ".join(part for part in (output.printable(word), "(first scan)" if state == "scanning" else "") if part)
+    return f"{told}: {why}" if why else told
+
+
+def _word(root: dict[str, Any], field: str) -> str:
+    value = root.get(field)
+    return value if isinstance(value, str) else ""

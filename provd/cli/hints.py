@@ -1,0 +1,62 @@
+"""What to do next, in the words of the command line.
+
+Rule: the daemon's hints speak of the wire. Where they name its fields, this table speaks of options instead; every
+other hint is handed on as it came.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from provd.cli import output
+
+if TYPE_CHECKING:
+    from provd.client import RpcError
+
+_REFUSED: Final = {
+    "clock.missing": "c=$(provd clock) before it is looked at, then --fetched-at $c; for files --sums needs no clock",
+    "root.ambiguous": "--root DIR, or --scope NAME for what belongs to no directory; provd watch ls lists the roots",
+    "root.missing": "name a directory that exists; provd watch ls lists the roots",
+    "action.stale": "look again, put the entries anew, then begin",
+}
+_UNDECLARED: Final = "the objects named in --write count as unknown until they are looked at again"
+
+_PROVE: Final = "put it again with --sums (sha256sum, taken before it is read) or --as-of-now"
+_WHY: Final = {
+    "touched": "it was written since the clock: read it again, or ask without --no-revalidate",
+    "unproven": f"nobody knows what was read: {_PROVE}",
+    "timeout": "raise --timeout-ms, or depend on something smaller",
+    "no-provenance": "put it with --sums or --dep; --no-deps says that it rests on nothing",
+    "no-active": "put it anew: none of its values is active",
+}
+_UNPROVEN_ENTRY: Final = "nobody knows which version was read: c=$(provd clock), get it, put again with --fetched-at $c"
+_UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
+_NAMED: Final = 10
+
+
+def refusal(error: RpcError) -> tuple[str, str]:
+    """What went wrong and what to do next, of an error that the daemon sent."""
+    message, hint = error.message, _REFUSED.get(error.code, error.hint)
+    verdicts = error.data.get("verdicts")
+    if error.code == "action.stale" and isinstance(verdicts, dict):
+        unusable = [f"{key} ({v.get('why')})" for key, v in verdicts.items() if not v.get("usable")]
+        if unusable:
+            message = f"nothing was begun: not usable: {output.some(unusable, _NAMED)}; {_UNDECLARED}"
+    if error.code == "entry.conflict" and isinstance(stands := error.data.get("version"), int):
+        hint = f"see what stands (provd get), then put with --based-on {stands}"
+    return message, hint
+
+
+def fault(item: dict[str, Any], *, strict: bool = False) -> str:
+    """What to do next about one item of evidence. `strict`: the question was asked with --no-revalidate."""
+    why = str(item.get("why", ""))
+    if why == "unproven" and strict:
+        return _UNPROVEN_UNREAD
+    if why == "unproven" and str(item.get("dep")).startswith("entry:"):
+        return _UNPROVEN_ENTRY
+    return _WHY.get(why) or str(item.get("hint") or "")
+
+
+def unproven(dep: Any) -> str:
+    """What to do about a dependency that a put kept without proof."""
+    return fault({"why": "unproven", "dep": dep})
