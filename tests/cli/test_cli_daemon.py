@@ -184,27 +184,61 @@ def test_audit(cli: Cli) -> None:
     got = cli("audit", "--root", "r", "--sample", "5", code=1)
 
     assert "/r/f  deleted  was xxh3:aaaaaaaaaaaa…, is absent" in got.out
-    assert "3 files read, 1 differ" in got.err
+    assert "3 files read, 1 differs" in got.err
     assert cli.fake.params_of("daemon.audit") == {"root": f"{cli.here}/r", "sample": 5}
     assert cli("audit", "--json", code=1).json == answer
 
     cli.fake.answers["daemon.audit"] = {"files": 3, "mismatches": []}
     assert cli("audit").out == ""
     assert cli.fake.params_of("daemon.audit") == {}
+    cli.fake.answers["daemon.audit"] = {"files": 1, "mismatches": [mismatch]}
+    assert cli("audit", code=1).err == "1 file read, 1 differs\n"
 
 
 def test_watch(cli: Cli) -> None:
     cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, "root.list": _ROOTS}
 
-    assert cli("watch", "add", "a", "--ignore", "x/", "--no-wait").out == "/r  watching inotify whole\n"
+    assert cli("watch", "add", "a", "--ignore", "x/", "--no-wait").out == "watching /r: watched\n"
     assert cli.fake.params_of("root.add") == {"path": f"{cli.here}/a", "ignore": ["x/"], "wait": False}
     assert cli("watch", "add", b"/\xff", "--json").json == _ROOTS
     assert cli.fake.params_of("root.add") == {"path": {"b64": "L/8="}}
     assert cli("watch", "rm", "/r").err == "no longer watched: /r\n"
     assert cli("watch", "rm", "/r", "--json").json == {"roots": []}
-    assert cli("watch", "ls").out == "/r  watching inotify whole\n"
+    assert [line.split() for line in cli("watch", "ls").out.splitlines()] == [
+        ["ROOT", "STATE", "BACKEND", "COVERAGE", "MEANING"],
+        ["/r", "watching", "inotify", "whole", "watched"],
+    ]
     assert cli("watch", "ls", "--json").json == _ROOTS
     assert "DIR" in cli("watch", "add", code=2).err
+
+
+_UNWATCHED = {"state": "degraded", "backend": "none", "coverage": "none", "why": "this version has no watcher"}
+_ROOT_WORDS: list[tuple[dict[str, Any], str]] = [
+    (_UNWATCHED, "not watched in this version, answers are by reading"),
+    (_UNWATCHED | {"state": "gone", "why": "it was replaced"}, "it was replaced"),
+    ({"state": "gone"}, "the directory is gone"),
+    ({"state": "watching", "backend": "inotify", "coverage": "partial", "why": "limit"}, "watched in part: limit"),
+    ({"state": "scanning", "backend": "poll", "coverage": "none", "why": ""}, "not watched (first scan)"),
+    ({"state": "degraded", "backend": "inotify", "coverage": "none", "why": "no memory"}, "not watched: no memory"),
+    ({"state": "watching", "coverage": "\x1bnovel"}, "\\x1bnovel"),
+]
+
+
+@pytest.mark.parametrize(("root", "told"), _ROOT_WORDS)
+def test_roots_in_words(cli: Cli, root: dict[str, Any], told: str) -> None:
+    here = {"path": f"{cli.here}/a"} | root
+    cli.fake.answers |= {"root.add": {"roots": [{"path": "/other"} | root, here]}, "root.list": {"roots": [here]}}
+
+    assert cli("watch", "add", "a/../a").out == f"watching {cli.here}/a: {told}\n"
+    assert cli("watch", "ls").out.splitlines()[1].endswith(f"  {told}")
+
+
+def test_watch_ls_of_nothing(cli: Cli) -> None:
+    cli.fake.answers["root.list"] = {"roots": []}
+
+    got = cli("watch", "ls")
+
+    assert (got.out, got.err) == ("", "no roots: provd watch add DIR\n")
 
 
 def test_action_begin(cli: Cli) -> None:
@@ -240,6 +274,8 @@ def test_action_begin(cli: Cli) -> None:
         "scope": "global",
     }
     assert cli("action", "begin", "--write", "/f", "--json").json == answer
+    cli.fake.answers["action.begin"] = answer | {"affects": {"count": 1, "keys": ["a"]}}
+    assert cli("action", "begin", "--write", "/f").err == "affects 1 entry: a\n"
 
 
 def test_action_record_and_end(cli: Cli) -> None:

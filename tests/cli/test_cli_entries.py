@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,10 @@ def test_put(cli: Cli) -> None:
         (["--no-deps", "--value", "[1]"], {"deps": [], "value": "[1]"}),
         (["--no-deps", "--value", "[1]", "--json-value"], {"deps": [], "value": [1]}),
         (["--dep", "/f", "--as-of-now"], {"deps": ["file:/f"], "as_of": "put"}),
+        (
+            ["--dep", "/f", "--dep", "object:o", "--as-of-now", "--fetched-at", "c:1"],
+            {"deps": ["file:/f", "object:o"], "as_of": "put", "fetched_at": "c:1"},
+        ),
         (["--no-deps", "--based-on", "3", "--op", "o1"], {"deps": [], "based_on": 3, "op": "o1"}),
         (["--no-deps", "--session", "s", "--turn", "4"], {"deps": [], "session": "s", "turn": 4}),
         (["--no-deps", "--turn", "t4"], {"deps": [], "turn": "t4"}),
@@ -79,7 +84,8 @@ def test_a_value_from_stdin(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["--dep", "f"], "--dep needs --fetched-at or --as-of-now"),
         (["--dep", "f", "--no-deps", "--as-of-now"], "--dep and --no-deps exclude each other"),
-        (["--dep", "f", "--as-of-now", "--fetched-at", "c:1"], "--fetched-at and --as-of-now exclude"),
+        (["--sums", "binary", "--no-deps"], "--sums and --no-deps exclude each other"),
+        (["--sums", "-", "--value-file", "-"], "both read stdin"),
         (["--value", "x", "--no-value"], "exclude each other"),
         (["--value", "x", "--value-file", "f"], "exclude each other"),
         (["--json-value"], "--json-value needs a value"),
@@ -117,25 +123,51 @@ def test_put_without_provenance_warns(cli: Cli) -> None:
 
 def test_put_warns_of_what_is_less_than_it_seems(cli: Cli) -> None:
     cli.fake.answers["entry.put"] = _PUT | {
-        "late": True,
-        "stands": 9,
         "absent": ["file:/gone", {"b64": "L/8="}],
-        "unproven": [{"dep": "glob:/x/*"}],
-        "verdict": verdict("dirty"),
+        "unproven": [{"dep": "glob:/x/*"}, "entry:e"],
+        "verdict": verdict("dirty", why="changed"),
     }
 
     got = cli("put", "k", "--no-deps", "--value", "x")
 
     assert got.out == "k  version 12\n"
     assert [line.split(":")[1].strip() for line in got.err.splitlines()] == [
-        "late",
         "absent",
         "absent",
         "unproven",
-        "it is dirty at birth",
+        "unproven",
+        "it is dirty at birth (changed)",
     ]
-    assert "(9)" in got.err
     assert "/\\xff" in got.err
+    assert "glob:/x/*: nobody knows what was read: put it again with --sums" in got.err
+    assert "entry:e: nobody knows which version was read: c=$(provd clock)" in got.err
+
+
+@pytest.mark.parametrize(
+    ("born", "reason"),
+    [
+        (verdict("dirty", why="changed"), "it is dirty (changed)"),
+        (verdict("unknown", why="unproven"), "it is unknown (unproven)"),
+        (verdict(), "it was read before what stands"),
+    ],
+)
+def test_a_late_put(cli: Cli, born: dict[str, Any], reason: str) -> None:
+    late = {"version": 15, "late": True, "stands": {"version": 15, "verdict": "fresh"}, "unproven": ["file:/f"]}
+    cli.fake.answers["entry.put"] = answer = _PUT | late | {"verdict": born}
+
+    got = cli("put", "plan1", "--no-deps", "--value", "x")
+
+    assert got.out == "plan1  late: version 15 stands (fresh)\n"
+    assert got.err == (
+        f"provd: this value was archived and provd get does not show it, since {reason}: version 15 stands\n"
+    )
+    assert cli("put", "plan1", "--no-deps", "--json").json == answer
+
+
+def test_a_late_put_of_a_daemon_that_tells_less(cli: Cli) -> None:
+    cli.fake.answers["entry.put"] = _PUT | {"late": True, "verdict": None}
+
+    assert cli("put", "k", "--no-deps").out == "k  late: version 12 stands\n"
 
 
 def _entry(key: str, **fields: Any) -> dict[str, Any]:
@@ -148,8 +180,6 @@ def test_ls_reads_all_pages(cli: Cli) -> None:
 
     assert [line.split()[-1] for line in cli("ls").out.splitlines()] == ["a", "b", "c"]
     assert [params.get("after") for method, params in cli.fake.asked if method == "entry.list"] == [None, "b"]
-
-    import json
 
     assert [json.loads(line) for line in cli("ls", "--json").out.splitlines()] == pages
 
@@ -195,11 +225,13 @@ def test_usage_of_ls(cli: Cli) -> None:
 
 
 def test_forget(cli: Cli) -> None:
-    cli.fake.answers["entry.forget"] = in_turn({"gone": True}, {"gone": False}, {"gone": True})
+    answers = [{"gone": True}, {"gone": False}]
+    cli.fake.answers["entry.forget"] = in_turn(*answers, *answers)
 
     got = cli("forget", "a", "b")
 
     assert (got.out, got.err) == ("", "forgot a\nthere was no b\n")
-    assert cli("forget", "a", "--json", "--scope", "s").json == {"gone": True}
-    assert cli.fake.params_of("entry.forget") == {"key": "a", "scope": "s"}
+    told = cli("forget", "a", "b", "--json", "--scope", "s").out.splitlines()
+    assert [json.loads(line) for line in told] == [{"key": "a", "gone": True}, {"key": "b", "gone": False}]
+    assert cli.fake.params_of("entry.forget") == {"key": "b", "scope": "s"}
     assert cli("forget", code=2).out == ""

@@ -56,7 +56,7 @@ def test_help_fits_a_screen(cli: Cli, name: str) -> None:
 def test_every_command_has_examples_and_says_where_the_daemon_is(name: str, command: click.Command) -> None:
     assert isinstance(command, Command | Group)
     assert command.examples
-    assert all("provd" in example for example in command.examples)
+    assert all("provd" in example or example.startswith("sha256sum ") for example in command.examples)
     if isinstance(command, Group):
         return
     options = {option for parameter in command.params for option in parameter.opts}
@@ -79,6 +79,8 @@ def test_without_a_command_help_goes_to_stderr(cli: Cli) -> None:
         (["statsu"], "provd status"),
         (["watch", "ad"], "provd watch add"),
         (["action", "recrd"], "provd action record"),
+        (["lgo"], "provd log"),
+        (["start"], "provd status"),
     ],
 )
 def test_the_nearest_command(cli: Cli, typed: list[str], near: str) -> None:
@@ -88,8 +90,9 @@ def test_the_nearest_command(cli: Cli, typed: list[str], near: str) -> None:
     assert f"did you mean {near}?" in got.err
 
 
-def test_no_command_is_near(cli: Cli) -> None:
-    got = cli("xyzzy", code=2)
+@pytest.mark.parametrize("typed", ["xyzzy", "bogus", "delete"])
+def test_no_command_is_near(cli: Cli, typed: str) -> None:
+    got = cli(typed, code=2)
 
     assert "did you mean" not in got.err
     assert "provd --help lists all" in got.err
@@ -101,3 +104,20 @@ def test_a_terminal_is_not_steered_by_what_was_typed(cli: Cli) -> None:
 
 def test_the_nearest_option(cli: Cli) -> None:
     assert "--json" in cli("status", "--jsn", code=2).err
+
+
+@pytest.mark.parametrize("name", ["", "put", "check", "clock"])
+def test_no_example_rests_a_file_on_a_clock(name: str) -> None:
+    """In this version that is never fresh."""
+    command = _commands()[name] if name else app
+    assert isinstance(command, Command | Group)
+    for example in command.examples:
+        if "--fetched-at" in example:
+            assert "--dep object:" in example or "--dep entry:" in example
+        if "provd put" in example:
+            assert any(word in example for word in ("--sums", "--as-of-now", "--fetched-at", "--no-deps"))
+
+
+def test_help_says_what_this_version_can(cli: Cli) -> None:
+    assert "only auto exists in this version" in " ".join(cli("run", "--help").out.split())
+    assert '{"error": {code, message, hint}}' in " ".join(cli("check", "--help").out.split())

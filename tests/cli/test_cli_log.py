@@ -85,14 +85,30 @@ def test_since_stops_at_its_limit(cli: Cli) -> None:
 
 
 def test_since_says_that_it_is_not_whole(cli: Cli) -> None:
-    uncovered = ["/r/path", {"path": "/r/x", "why": "watch limit"}]
+    cli.fake.answers["log.since"] = _page(1, clock="c:1", complete=False)
+
+    assert cli("since", "c:0").err.splitlines()[1].startswith("provd: incomplete: something that nobody saw")
+
+
+@pytest.mark.parametrize(
+    ("uncovered", "told"),
+    [
+        (["/r"], "/r (no watcher: by reading)"),
+        (["/r", "/q", "/r/a", "/r/b"], "/r, /q, /r/a and 1 more (no watcher: by reading; gone)"),
+        (["/elsewhere"], "/elsewhere"),
+        ([{"path": "/r/x", "why": "watch limit"}], "/r/x (watch limit)"),
+        ([{"b64": "L3Iv/w=="}], "/r/\\xff (no watcher: by reading)"),
+    ],
+)
+def test_since_warns_once_of_what_is_not_watched(cli: Cli, uncovered: list[Any], told: str) -> None:
+    no_watcher = {"why": "no watcher: by reading"}
+    roots = [{"path": "/r"} | no_watcher, {"path": "/r2"} | no_watcher, {"path": "/q", "why": "gone"}]
+    cli.fake.answers["root.list"] = {"roots": roots}
     cli.fake.answers["log.since"] = _page(1, clock="c:1", complete=False, uncovered=uncovered)
 
     err = cli("since", "c:0").err
 
-    assert "incomplete" in err
-    assert "not wholly watched: /r/path" in err
-    assert "not wholly watched: /r/x" in err
+    assert err == f"next: provd since c:1\nprovd: incomplete: not wholly watched: {told}\n"
 
 
 @pytest.mark.parametrize(("record", "shown"), _RECORDS)
@@ -145,5 +161,7 @@ def test_log_follows_from_a_clock(cli: Cli) -> None:
 
     got = cli("log", "-f", "--since", "c:0", "--json", code=3)
 
-    assert json.loads(got.out) == _numbered(1)[0]
+    record, error = map(json.loads, got.out.splitlines())
+    assert record == _numbered(1)[0]
+    assert error["error"]["code"] == "unreachable"
     assert cli.fake.asked == [("log.subscribe", {"clock": "c:0"})]

@@ -65,8 +65,10 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.app",
         "provd.cli.ask",
         "provd.cli.command",
+        "provd.cli.hints",
         "provd.cli.names",
         "provd.cli.output",
+        "provd.cli.sums",
         "provd.cli.verdicts",
         "provd.client",
         "provd.places",
@@ -193,3 +195,35 @@ def test_colour_only_on_a_terminal_that_wants_it(fake: FakeDaemon) -> None:
     assert b"\x1b" not in shown(NO_COLOR="1")
     assert b"\x1b" not in shown(TERM="dumb")
     assert b"\x1b" not in _run(fake, "check", "k").stdout
+
+
+def test_a_value_without_a_newline_and_its_message_are_two_lines(fake: FakeDaemon) -> None:
+    fake.answers["entry.get"] = verdict("dirty", value="old")
+    command = [sys.executable, "-c", _CALL, "get", "k", "--even-if", "dirty"]
+    environment = _environment(fake, NO_COLOR="1", PYTHONIOENCODING="ascii")
+    together = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_HANG, check=False
+    )
+    controller, terminal = os.openpty()
+    subprocess.run(command, env=environment, stdout=terminal, stderr=terminal, timeout=_HANG, check=False)
+    os.close(terminal)
+    said = os.read(controller, 4096)
+    os.close(controller)
+
+    assert together.stdout.splitlines()[:2] == [b"old", b"! dirty    k  (same)"]
+    assert said.splitlines()[:2] == [b"old", b"! dirty    k  (same)"]
+    assert _run(fake, "get", "k", "--even-if", "dirty").stdout == b"old"
+
+
+def test_a_full_device_takes_no_error_either(fake: FakeDaemon) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-c", _CALL, "check", "k", "--json"]
+        done = subprocess.run(
+            command, env=_environment(fake), stdout=full, stderr=subprocess.PIPE, timeout=_HANG, check=False
+        )
+
+    assert done.returncode == 5
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr

@@ -1,0 +1,87 @@
+"""Errors: in the words of the command line, and as JSON where that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_daemon import Cli, FakeDaemon, Refusal, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WIRE = "send fetched_at, root or scope"
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    with FakeDaemon() as fake:
+        yield Cli(fake, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("code", "data", "hint"),
+    [
+        ("clock.missing", {}, "--fetched-at $c; for files --sums"),
+        ("root.ambiguous", {}, "--root DIR, or --scope NAME"),
+        ("root.missing", {}, "provd watch ls lists the roots"),
+        ("entry.conflict", {"version": 15}, "then put with --based-on 15"),
+        ("entry.conflict", {"version": 0}, "then put with --based-on 0"),
+        ("entry.conflict", {}, _WIRE),
+        ("action.stale", {}, "then begin"),
+        ("limit", {}, _WIRE),
+    ],
+)
+def test_hints_of_the_daemon_become_options(cli: Cli, code: str, data: dict[str, Any], hint: str) -> None:
+    cli.fake.answers["entry.put"] = Refusal(code, "no", _WIRE, data)
+
+    got = cli("put", "k", "--no-deps", code=5)
+
+    assert got.err.startswith(f"provd: no [{code}]\n  next: ")
+    assert hint in got.err
+    assert (_WIRE in got.err) == (hint == _WIRE)
+
+
+def test_a_refused_action_names_what_is_not_usable(cli: Cli) -> None:
+    verdicts = {"plan": verdict("dirty", why="changed"), "good": verdict(), "other": verdict("unknown", why="gap")}
+    cli.fake.answers["action.begin"] = Refusal("action.stale", "if_usable", "begin again", {"verdicts": verdicts})
+
+    got = cli("action", "begin", "--write", "object:o", "--if-usable", "plan", code=5)
+
+    assert got.err == (
+        "provd: nothing was begun: not usable: plan (changed), other (gap); the objects named in --write count as"
+        " unknown until they are looked at again [action.stale]\n  next: look again, put the entries anew, then begin\n"
+    )
+    many = {f"k{n}": verdict("dirty", why="changed") for n in range(12)}
+    cli.fake.answers["action.begin"] = Refusal("action.stale", "if_usable", "", {"verdicts": many})
+    assert "k9 (changed) and 2 more; " in cli("action", "begin", "--write", "object:o", code=5).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code"),
+    [
+        (["check", "k", "--json"], 5, "root.ambiguous"),
+        (["check", "k", "--json", "--socket", "none"], 3, "unreachable"),
+        (["check", "--json"], 2, "usage"),
+        (["check", "k", "--json", "--verfy", "x"], 2, "usage"),
+        (["chekc", "--json"], 2, "usage"),
+        (["get", "k", "--json"], 5, "internal"),
+    ],
+)
+def test_an_error_as_json(cli: Cli, arguments: list[str], exit_code: int, code: str) -> None:
+    cli.fake.answers |= {"entry.check": Refusal("root.ambiguous", "which root?", _WIRE), "entry.get": 17}
+
+    got = cli(*arguments, code=exit_code)
+
+    told = got.json["error"]
+    assert set(told) == {"code", "message", "hint"}
+    assert told["code"] == code
+    assert told["message"] in got.err
+    assert f"\n  next: {told['hint']}\n" in got.err
+    assert cli(*(word for word in arguments if word != "--json"), code=exit_code).out == ""
+
+
+def test_json_after_the_end_of_options_is_a_key(cli: Cli) -> None:
+    cli.fake.answers["entry.check"] = Refusal("limit")
+
+    assert cli("check", "--", "--json", code=5).out == ""
