@@ -478,9 +478,13 @@ class Workspace:
         return self.rpc(method, **self.fill(method, params))
 
     def fill(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
-        """The parameters, with this directory as root where the method takes one and none was given."""
-        rooted = method.startswith(("entry.", "deps.")) or method in {"action.begin", "action.record"}
-        return {"root": wire(self.root), **params} if rooted and "root" not in params else params
+        """The parameters, with this directory as root where the method takes one, and time enough for any machine."""
+        defaults: dict[str, Json] = {}
+        if method.startswith(("entry.", "deps.")) or method in {"action.begin", "action.record"}:
+            defaults["root"] = wire(self.root)
+        if method in {"entry.check", "entry.get", "entry.revalidate", "deps.check"}:
+            defaults["timeout_ms"] = 60_000
+        return {**defaults, **params}
 
     # -- files
 

@@ -865,9 +865,9 @@ def test_a_question_never_shares_a_reading_that_began_before_it(ws: Workspace, s
         with open(ws.path("f"), "r+b") as file:
             for number in range(30):
                 os.pwrite(file.fileno(), b"b", 0)
-                assert ws.verdict("k", timeout_ms=60_000) == "dirty", number
+                assert ws.verdict("k") == "dirty", number
                 os.pwrite(file.fileno(), b"a", 0)
-                assert ws.verdict("k", timeout_ms=60_000) == "fresh", number
+                assert ws.verdict("k") == "fresh", number
     finally:
         stop.set()
         for thread in threads:
@@ -926,11 +926,14 @@ def pipelined(ws: Workspace, puts: list[dict[str, Json]]) -> list[Json]:
 
 
 def chain(ws: Workspace, length: int, first: Json) -> None:
-    """`e0` rests on `first`, `eN` on `e(N-1)`, up to `length`."""
-    version = ws("entry.put", key="e0", value=1, deps=first)["version"]
-    for number in range(1, length + 1):
-        dep = {"dep": f"entry:e{number - 1}", "digest": f"version:{version}"}
-        version = ws("entry.put", key=f"e{number}", value=1, deps=[dep])["version"]
+    """`e0` rests on `first`, `eN` on `e(N-1)`, up to `length`: equal values keep their versions when put again."""
+    pipelined(ws, [{"key": f"e{number}", "value": 1, "deps": []} for number in range(length + 1)])
+    clock = ws.clock()
+    puts = [
+        {"key": f"e{number}", "value": 1, "deps": [f"entry:e{number - 1}"], "fetched_at": clock}
+        for number in range(length, 0, -1)
+    ]
+    pipelined(ws, [*puts, {"key": "e0", "value": 1, "deps": first}])
 
 
 def test_a_chain_of_1000_is_judged_and_a_deeper_one_says_so(ws: Workspace) -> None:
