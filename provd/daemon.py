@@ -144,6 +144,8 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         serving.close()
         trimming.cancel()
         await server.stop()
+        with contextlib.suppress(errors.ProvdError):
+            await store.submit(lambda _: None)  # what connections left behind is durable before the store closes
         workers.close()
         with contextlib.suppress(asyncio.CancelledError):
             await trimming

@@ -58,7 +58,10 @@ class StateDirectory:
     def _lock(self) -> None:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as e:
+            if e.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
+                os.close(self._fd)
+                raise self._unusable(e) from e
             holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
             raise errors.StoreUnusable(
@@ -133,6 +136,7 @@ class BoundSocket:
         before = os.umask(0o177)
         try:
             listening.bind(self.path)
+            listening.listen(128)  # at once, so that nobody takes the socket for one that was left behind
         except OSError:
             listening.close()
             raise

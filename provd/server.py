@@ -77,6 +77,8 @@ class Connection(asyncio.Protocol):
         self._drained.set()
         self._paused = False
         self._ending = False
+        self._heard_all = False
+        self._said_all = False
         self.peer = Peer(0, -1, foreign=True)
         self.tasks: set[asyncio.Task[None]] = set()
         self.gone = False
@@ -93,7 +95,7 @@ class Connection(asyncio.Protocol):
                 errors.LimitExceeded(f"{MAX_CONNECTIONS} connections are open", "close some, or use one for many")
             )
         elif self.peer.uid not in {0, os.geteuid()}:
-            self._refuse(errors.RequestError("only the daemon's own user may connect", "run a daemon of your own"))
+            self._refuse(errors.InvalidRequest("only the daemon's own user may connect", "run a daemon of your own"))
 
     def data_received(self, data: bytes) -> None:
         if self._ending:
@@ -115,7 +117,7 @@ class Connection(asyncio.Protocol):
         """A client that has said all may still wait for its answers."""
         if not self.tasks:
             return False
-        self._ending = True
+        self._ending = self._heard_all = True
         return True
 
     def pause_writing(self) -> None:
@@ -156,10 +158,13 @@ class Connection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         if self._ending and not self.tasks:
-            self.close()
+            if self._heard_all:
+                self.close()
+            else:
+                self._say_eof()
 
     def _write(self, line: bytes) -> None:
-        if self.gone:
+        if self.gone or self._said_all:
             return
         self._transport.write(line)
         if self._transport.get_write_buffer_size() > MAX_UNDRAINED:
@@ -170,15 +175,23 @@ class Connection(asyncio.Protocol):
         """Writes a notification when the client has read most of what came before; False where it is gone."""
         await self._drained.wait()
         self._write(line)
-        return not self.gone
+        return not (self.gone or self._said_all)
 
     def _refuse(self, error: errors.ProvdError) -> None:
         self._write(wire.failure(None, error))
         self._end()
 
     def _end(self) -> None:
-        """Says no more, and reads no more, but lets the client read what was said before it is cut off."""
+        """Takes no more requests; when what is in work is answered, nothing more is said."""
         self._ending = True
+        if not self.tasks:
+            self._say_eof()
+
+    def _say_eof(self) -> None:
+        """Says no more, but lets the client read what was said before it is cut off."""
+        if self._said_all or self.gone:
+            return
+        self._said_all = True
         if self._transport.can_write_eof():
             self._transport.write_eof()
         asyncio.get_running_loop().call_later(_GRACE, self._transport.abort)

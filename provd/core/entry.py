@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -86,10 +85,19 @@ def identity(raw: bytes) -> bytes:
     Raises InvalidParams for a value nested too deeply to compare.
     """
     try:
-        frozen = _frozen(json.loads(raw, parse_float=Decimal, parse_int=Decimal))
+        frozen = _frozen(json.loads(raw, parse_float=_Number, parse_int=_Number))
         return hashlib.blake2b(repr(frozen).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     except RecursionError:
         raise errors.InvalidParams("the value is nested too deeply", "keep it under a few hundred levels") from None
+
+
+class _Number(str):
+    """A number as it was written: two of them are equal if they are to the letter."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"#{self}"
 
 
 def _frozen(value: Any) -> Any:

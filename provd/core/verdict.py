@@ -288,7 +288,9 @@ class _Judge:
                 assert_never(kind)
 
     def _object(self, entry: Entry, dep: Dependency) -> Fault:
-        state = self._facts.objects.get(dep.name, ObjectState(dep.name))
+        state = self._facts.objects.get(dep.name)
+        if state is None:
+            return Fault(Verdict.UNKNOWN, "gap", Proof.DECLARED, dep, detail="nobody looked what was declared of it")
         if state.open or state.last_end > entry.clock:
             action = state.open[-1] if state.open else state.last_action
             detail = f"action {action} is still open" if state.open else ""

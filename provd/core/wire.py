@@ -93,6 +93,8 @@ class Framer:
 def parse(line: bytes) -> Request | Bad:
     """The request that a line holds."""
     try:
+        if not line.isascii():
+            line.decode()  # msgspec takes what is kept raw as it comes
         request = _requests.decode(line)
     except msgspec.ValidationError as e:
         hint = "one JSON-RPC 2.0 request a line: jsonrpc, id, method, params; batches are not taken"

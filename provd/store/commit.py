@@ -8,6 +8,7 @@ transactions belong to a thread, so the same one opens, fills and commits them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 import time
@@ -81,7 +82,10 @@ class Store:
 
         Raises what the command raises, StoreFull, StoreUnusable.
         """
-        outcomes, head = self._attempt([_Waiting(command, None)])  # type: ignore[arg-type]
+        try:
+            outcomes, head = self._attempt([_Waiting(command, None)])  # type: ignore[arg-type]
+        except _RedoAloneError as failed:
+            raise self._told_as(failed.error) from failed
         self.head = head
         if outcomes[0].error is not None:
             raise outcomes[0].error
@@ -140,15 +144,18 @@ class Store:
             if isinstance(failed.error, lmdb.Error) and not isinstance(failed.error, lmdb.MapFullError):
                 self._reopen()
             if len(group) == 1:
-                error = failed.error
-                if isinstance(error, lmdb.Error | OSError):
-                    error = full_or_unusable(error, self.environment.directory)
-                self._tell([_Outcome(group[0].future, None, error)], None)
+                self._tell([_Outcome(group[0].future, None, self._told_as(failed.error))], None)
             else:
                 for waiting in group:  # whoever is at fault is at fault alone
                     self._commit([waiting])
         else:
             self._tell(outcomes, head)
+
+    def _told_as(self, error: BaseException) -> BaseException:
+        """An error as it is told to who waits."""
+        if isinstance(error, lmdb.Error | OSError):
+            return full_or_unusable(error, self.environment.directory)
+        return error
 
     def _attempt(self, group: list[_Waiting]) -> tuple[list[_Outcome], int]:
         outcomes: list[_Outcome] = []
@@ -180,7 +187,8 @@ class Store:
 
     def _tell(self, outcomes: list[_Outcome], head: int | None) -> None:
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._told, outcomes, head)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._told, outcomes, head)
 
     def _told(self, outcomes: list[_Outcome], head: int | None) -> None:
         """In the loop: the answers may go out, since what they say is durable."""
@@ -211,5 +219,10 @@ class Store:
             finally:
                 done.set()
 
-        self._loop.call_soon_threadsafe(reopen)
-        done.wait()
+        try:
+            self._loop.call_soon_threadsafe(reopen)
+        except RuntimeError:
+            reopen()
+        while not done.wait(1.0):
+            if self._loop.is_closed():  # it ended before the callback: then no view is open either
+                reopen()

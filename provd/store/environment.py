@@ -6,6 +6,7 @@ format is left where it is and refused.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
@@ -14,6 +15,7 @@ from typing import Any, Final
 import lmdb
 
 from provd.core import errors
+from provd.store import wholeness
 
 FORMAT: Final = 1
 DEFAULT_MAP: Final = 64 * 1024**3
@@ -39,6 +41,16 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
 }
 
 
+_BROKEN: Final = (
+    lmdb.InvalidError,
+    lmdb.CorruptedError,
+    lmdb.VersionMismatchError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+)
+"""What LMDB raises of a file that is no store, or no whole one."""
+
+
 class Environment:
     """The open environment and its tables, each an attribute of `tables`.
 
@@ -49,23 +61,10 @@ class Environment:
         self.directory = directory
         self._map_size = map_size
         self.set_aside: str | None = None
-        self._open_or_set_aside()
-        try:
-            self._check_format()
-        except lmdb.Error as e:
-            self.env.close()
-            raise full_or_unusable(e, directory) from e
-
-    def _open_or_set_aside(self) -> None:
+        self.log_id = ""
         try:
             self._open()
-        except (
-            lmdb.InvalidError,
-            lmdb.CorruptedError,
-            lmdb.VersionMismatchError,
-            lmdb.PageNotFoundError,
-            lmdb.PanicError,
-        ):
+        except _BROKEN:
             self.set_aside = f"{self.directory}.unusable-{time.time_ns()}"
             os.rename(self.directory, self.set_aside)
             self._open()
@@ -74,14 +73,15 @@ class Environment:
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
             self.env = self._open_map()
-            self.tables = {name: self.env.open_db(name.encode(), **options) for name, options in TABLES.items()}
-        except (
-            lmdb.InvalidError,
-            lmdb.CorruptedError,
-            lmdb.VersionMismatchError,
-            lmdb.PageNotFoundError,
-            lmdb.PanicError,
-        ):
+            try:
+                wholeness.check(self.env, self.directory)
+                self._check_format()  # before anything is written
+                self.tables = {name: self.env.open_db(name.encode(), **options) for name, options in TABLES.items()}
+                self._name_log()
+            except BaseException:
+                self.env.close()
+                raise
+        except _BROKEN:
             raise
         except (OSError, lmdb.Error) as e:
             raise full_or_unusable(e, self.directory) from e
@@ -99,22 +99,30 @@ class Environment:
                 size //= 2
 
     def _check_format(self) -> None:
+        try:
+            meta = self.env.open_db(b"meta", create=False)
+        except (lmdb.NotFoundError, lmdb.ReadonlyError):
+            return
         with self.env.begin() as txn:
-            kept = txn.get(b"format", db=self.tables["meta"])
-        if kept is None:
-            with self.env.begin(write=True) as txn:
-                txn.put(b"format", b"%d" % FORMAT, db=self.tables["meta"])
-                txn.put(b"log", secrets.token_hex(8).encode(), db=self.tables["meta"])
-            _sync_names(self.directory)
-        elif not bytes(kept).isdigit() or int(bytes(kept)) > FORMAT:
-            self.env.close()
+            kept = bytes(txn.get(b"format", db=meta) or b"%d" % FORMAT)
+        if not kept.isdigit() or int(kept) > FORMAT:
             raise errors.VersionMismatch(
-                f"the store in {self.directory} has format {bytes(kept).decode('ascii', 'replace')}, "
+                f"the store in {self.directory} has format {kept.decode('ascii', 'replace')}, "
                 f"this provd knows up to {FORMAT}",
                 "run the newer provd that wrote it, or give another --state",
             )
+
+    def _name_log(self) -> None:
+        """Takes the log's id, or makes one for a new log."""
         with self.env.begin() as txn:
-            self.log_id = bytes(txn.get(b"log", db=self.tables["meta"]) or b"").decode()
+            kept = txn.get(b"log", db=self.tables["meta"])
+        if kept is None:
+            kept = secrets.token_hex(8).encode()
+            with self.env.begin(write=True) as txn:
+                txn.put(b"format", b"%d" % FORMAT, db=self.tables["meta"])
+                txn.put(b"log", kept, db=self.tables["meta"])
+            _sync_names(self.directory)
+        self.log_id = bytes(kept).decode()
 
     def reopen(self) -> None:
         """Closes the environment and opens it again, as after a failed sync. No transaction may be open."""
@@ -133,13 +141,12 @@ class Environment:
 def _sync_names(directory: str) -> None:
     """Makes the names of a new store durable: a synced file in a directory that was not is lost with the power."""
     for path in (directory, os.path.dirname(directory), os.path.dirname(os.path.dirname(directory))):
-        fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        except OSError:  # some file systems take no fsync of a directory
-            pass
-        finally:
-            os.close(fd)
+        with contextlib.suppress(OSError):  # not readable for this user, or a file system that takes no such fsync
+            fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
 
 def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:

@@ -120,6 +120,12 @@ def test_the_id_comes_back_as_it_was_sent(ws: Workspace, number: Json) -> None:
     assert refused["error"]["code"] == METHOD
 
 
+def test_a_request_without_an_id_gets_no_answer(ws: Workspace) -> None:
+    for method in ("log.clock", "no.such"):
+        ws.rpc.send_raw(json.dumps({"jsonrpc": "2.0", "method": method}).encode() + b"\n")
+    assert answer_to(ws.rpc, request("log.clock", None, "next"))["id"] == "next"
+
+
 @pytest.mark.parametrize("method", ["no.such", "", "entry", "entry.put ", "ENTRY.PUT", "rpc.discover", "__init__"])
 def test_an_unknown_method_is_named_as_such(ws: Workspace, method: str) -> None:
     reply = answer_to(ws.rpc, request(method))

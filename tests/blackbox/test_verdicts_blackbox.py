@@ -9,10 +9,14 @@ import shutil
 import subprocess
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 import xxhash
-from support import HANG, Json, RpcError, Workspace, clean_environment, unwire
+from support import HANG, Daemon, Json, RpcError, Workspace, clean_environment, unwire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 VERDICT = {"key", "verdict", "usable", "standing", "version", "why", "clock", "checked", "evidence", "more"}
 
@@ -292,6 +296,25 @@ def test_a_path_is_joined_and_not_normalised(ws: Workspace) -> None:
     assert ws.verdict("k") == "fresh"
     sh(ws, "echo changed > b/f")
     assert ws.verdict("k") == "dirty"
+
+
+def test_the_daemons_own_files_are_members_of_no_set(make_daemon: Callable[..., Daemon]) -> None:
+    daemon = make_daemon()
+    daemon.state = os.path.join(daemon.root, ".state")
+    daemon.socket = os.path.join(daemon.root, "s.sock")
+    own = daemon.start().workspace()
+    own.write("f", "one")
+    sets = ["tree:.", "names:*", "glob:**/*"]
+    put = own("entry.put", key="k", value=1, deps=sets, as_of="put")
+    assert put["verdict"]["verdict"] == "fresh"
+    for number in range(5):
+        own("entry.put", key=f"other{number}", value="v" * 100_000, deps=[])
+    assert own.verdict("k") == "fresh"
+    daemon.restart()
+    assert own.verdict("k") == "fresh"
+    own.write("f", "two")
+    own.write("g", "new")
+    assert {item["dep"] for item in own.check("k")["evidence"]} == set(sets)
 
 
 def test_a_root_that_goes_away_is_answered_by_reading(own: Workspace) -> None:

@@ -176,3 +176,10 @@ def test_an_entry_rests_on_entries_of_its_own_scope() -> None:
     assert one.entry_ids() == [EntryId(b"/s", "a"), EntryId(b"/s", "d")]
     assert Entry(EntryId(b"/s", "k"), 1, 1, 1, None, 0).entry_ids() == []
     assert entry.Standing.ACTIVE is one.standing
+
+
+@pytest.mark.parametrize("number", [b"1e99999999999999999999", b"-1e-99999999999999999999", b"9" * 10_000])
+def test_a_number_of_any_size_has_an_identity(number: bytes) -> None:
+    assert entry.identity(number) == entry.identity(b" " + number)
+    assert entry.identity(number) != entry.identity(b"1")
+    assert entry.identity(b'["' + number + b'"]') != entry.identity(b"[" + number + b"]")

@@ -160,6 +160,9 @@ def parsed(raw: bytes) -> Bad:
         b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\x00"}}',
         b'{"jsonrpc":"2.0","id":1,"method":"m","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         b'{"jsonrpc":"2.0","id":1,"method":"m","params":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+        b'{"jsonrpc":5,"\xff":1,"id":1}',
+        b'{"jsonrpc":"2.0","id":1,"method":"entry.put","params":{"key":"k","value":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"entry.put","params":{"key":"k","meta":{"a":"\xff"}}}',
     ],
 )
 def test_what_is_no_json_in_utf8_is_a_parse_error(raw: bytes) -> None:
@@ -187,8 +190,6 @@ def test_what_is_no_json_in_utf8_is_a_parse_error(raw: bytes) -> None:
         (b'{"jsonrpc":"2.0","id":[1],"method":"m"}', None),
         (b'{"jsonrpc":"2.0","id":{},"method":"m"}', None),
         (b'{"jsonrpc":"2.0","id":1e400,"method":"m"}', None),
-        (b'{"jsonrpc":5,"\xff":1,"id":1}', 1),
-        (b'{"jsonrpc":5,"id":"\xff"}', None),
     ],
 )
 def test_json_that_is_no_request_is_a_request_error_with_its_id_where_it_has_one(raw: bytes, number: Any) -> None:
