@@ -136,7 +136,7 @@ class BoundSocket:
         before = os.umask(0o177)
         try:
             listening.bind(self.path)
-            listening.listen(128)  # at once, so that nobody takes the socket for one that was left behind
+            listening.listen(1024)  # at once, so that nobody takes the socket for one that was left behind
         except OSError:
             listening.close()
             raise

@@ -54,7 +54,7 @@ class Server:
     async def start(self, listening: socket.socket) -> asyncio.AbstractServer:
         """Serves a bound socket."""
         loop = asyncio.get_running_loop()
-        return await loop.create_unix_server(lambda: Connection(self), sock=listening, backlog=128)
+        return await loop.create_unix_server(lambda: Connection(self), sock=listening, backlog=MAX_CONNECTIONS)
 
     async def stop(self) -> None:
         """Lets what is in work be answered, for a moment, and closes all connections."""

@@ -97,6 +97,10 @@ def parse(line: bytes) -> Request | Bad:
             line.decode()  # msgspec takes what is kept raw as it comes
         request = _requests.decode(line)
     except msgspec.ValidationError as e:
+        try:
+            msgspec.json.decode(line)  # a wrong type may be met before the line is seen to be no JSON
+        except (msgspec.MsgspecError, RecursionError) as bad:
+            return Bad(errors.ParseError(f"not JSON: {bad}", "one UTF-8 JSON value a line"))
         hint = "one JSON-RPC 2.0 request a line: jsonrpc, id, method, params; batches are not taken"
         return Bad(errors.InvalidRequest(f"not a request: {e}", hint), _id_of(line))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:

@@ -157,7 +157,7 @@ class _Begin:
 
     def __call__(self, writer: Writer) -> Any:
         begin = self._begin
-        if begin.op is not None and (answered := writer.answered(begin.method, begin.op)):
+        if begin.op is not None and (answered := writer.answered(begin.method.encode(), begin.op)):
             return msgspec.Raw(answered.answer)
         if begin.guards:
             targets = {i: writer.entry(i) for i in begin.guards}
@@ -175,12 +175,12 @@ class _Begin:
             _written(writer, begin.objects, begin.paths, action=seq, at=seq)
         answer = {"id": seq, "seq": seq, "clock": self._clocks.token(seq), "affects": affects(writer, begin)}
         if begin.op is not None:
-            writer.put_answer(begin.method, begin.op, Answered(seq, msgspec.json.encode(answer)))
+            writer.put_answer(begin.method.encode(), begin.op, Answered(seq, msgspec.json.encode(answer)))
         return answer
 
     def _record(self, writer: Writer, event: ActionEvent, seq: int) -> records.Action:
         begin = self._begin
-        op = b"" if begin.op is None else writer.op_key(begin.method, begin.op)
+        op = b"" if begin.op is None else writer.op_key(begin.method.encode(), begin.op)
         return records.Action(
             writer.now,
             event,

@@ -43,6 +43,11 @@ class Put(msgspec.Struct, frozen=True):
     foreign: bool
     method: str
 
+    @property
+    def about(self) -> bytes:
+        """What an `op` is unique within: an `op` that is used again for another key is another one."""
+        return b"\0".join((self.method.encode(), self.id.scope, self.id.key.encode()))
+
 
 class Ground(msgspec.Struct, frozen=True):
     """What the new entry rests on must be read first."""
@@ -76,7 +81,7 @@ class Apply:
 
     def __call__(self, writer: Writer) -> Any:
         put = self._put
-        if put.op is not None and (answered := writer.answered(put.method, put.op)):
+        if put.op is not None and (answered := writer.answered(put.about, put.op)):
             return msgspec.Raw(answered.answer)
         active = writer.entry(put.id)
         self._check(writer, active)
@@ -98,7 +103,7 @@ class Apply:
         else:
             answer = self._activate(writer, active, entry, born)
         if put.op is not None:
-            writer.put_answer(put.method, put.op, Answered(position, msgspec.json.encode(answer)))
+            writer.put_answer(put.about, put.op, Answered(position, msgspec.json.encode(answer)))
         return answer
 
     def _check(self, writer: Writer, active: Entry | None) -> None:
@@ -163,7 +168,7 @@ class Apply:
 
     def _record(self, writer: Writer, event: records.EntryEvent, version: int, superseded: int | None) -> None:
         put = self._put
-        op = b"" if put.op is None else writer.op_key(put.method, put.op)
+        op = b"" if put.op is None else writer.op_key(put.about, put.op)
         writer.append(
             records.EntryChange(
                 writer.now, event, put.id.scope, put.id.key, version, superseded, put.session, put.turn, op

@@ -75,7 +75,11 @@ class Store:
     def view(self) -> Iterator[View]:
         """One moment of what is durable. Read from it, leave it, and only then open files."""
         with self.environment.env.begin() as txn:
-            yield View(self.environment, txn)
+            view = View(self.environment, txn)
+            try:
+                yield view
+            finally:
+                view.release()
 
     def run(self, command: Command[T]) -> T:
         """Carries out one command in this thread and waits until it is durable: for starting and stopping.

@@ -157,9 +157,8 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
             "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"
         )
     if "No space left" in text or "quota" in text.lower():
-        return errors.StoreFull(
-            f"no space left in {directory}: nothing was changed", "free space there; questions go on"
-        )
+        hint = "free space there; a daemon that runs goes on answering"
+        return errors.StoreFull(f"no space left in {directory}: nothing was changed", hint)
     return errors.StoreUnusable(
         f"the store in {directory} cannot be used: {text}", "check the disk and its permissions"
     )

@@ -109,6 +109,6 @@ def dependent_key(entry_key_: bytes) -> bytes:
     return b"e" + short_hash(entry_key_)
 
 
-def op_key(method: str, op: str) -> bytes:
-    """The key of an op's answer."""
-    return short_hash(method.encode() + b"\0" + op.encode())
+def op_key(about: bytes, op: str) -> bytes:
+    """The key of an op's answer; `about` is what the op is unique within."""
+    return short_hash(about + b"\0" + op.encode())

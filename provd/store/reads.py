@@ -28,6 +28,10 @@ _answers: Final = msgspec.msgpack.Decoder(Answered)
 _roots: Final = msgspec.msgpack.Decoder(Root)
 
 
+MAX_BATCH: Final = 2 * 1024 * 1024
+"""Bytes of records that are read at once: as JSON they still fit a line."""
+
+
 class View:
     """One moment of the store, inside one transaction."""
 
@@ -35,6 +39,10 @@ class View:
         self._environment = environment
         self._txn = txn
         self._tables = environment.tables
+
+    def release(self) -> None:
+        """Lets go of the transaction: who keeps a view must not keep one of the environment's few readers."""
+        del self._txn
 
     def _get(self, table: str, key: bytes) -> bytes | None:
         return cast("bytes | None", self._txn.get(key, db=self._tables[table]))
@@ -73,10 +81,16 @@ class View:
         data = self._get("log", clock.key(position))
         return None if data is None else records.decode(data)
 
-    def records(self, after: int, limit: int) -> list[tuple[int, records.Record]]:
-        """Up to `limit` records with positions above `after`, in order."""
-        rows = islice(self._rows("log", clock.key(after + 1)), limit)
-        return [(clock.position(key), records.decode(value)) for key, value in rows]
+    def records(self, after: int, limit: int, most: int = MAX_BATCH) -> list[tuple[int, records.Record]]:
+        """Up to `limit` records with positions above `after`, in order; fewer where they are over `most` bytes."""
+        out: list[tuple[int, records.Record]] = []
+        size = 0
+        for key, value in islice(self._rows("log", clock.key(after + 1)), limit):
+            size += len(value)
+            if size > most and out:
+                break
+            out.append((clock.position(key), records.decode(value)))
+        return out
 
     def runs(self) -> dict[str, clock.Span]:
         """What each run of this log told: its spans of positions."""
@@ -239,9 +253,9 @@ class View:
         """The open actions, oldest first."""
         return [_actions.decode(value) for _, value in self._rows("actions")]
 
-    def answered(self, method: str, op: str) -> Answered | None:
+    def answered(self, about: bytes, op: str) -> Answered | None:
         """The first answer to an op."""
-        data = self._get("ops", keys.op_key(method, op))
+        data = self._get("ops", keys.op_key(about, op))
         return None if data is None else _answers.decode(data)
 
     # judging

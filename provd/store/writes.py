@@ -173,10 +173,10 @@ class Writer(View):
         self._delete("roots", keys.short_hash(path))
 
     @staticmethod
-    def op_key(method: str, op: str) -> bytes:
+    def op_key(about: bytes, op: str) -> bytes:
         """What a record keeps of an op, so that the answer goes when the record is trimmed."""
-        return keys.op_key(method, op)
+        return keys.op_key(about, op)
 
-    def put_answer(self, method: str, op: str, answered: Answered) -> None:
+    def put_answer(self, about: bytes, op: str, answered: Answered) -> None:
         """Keeps the first answer to an op."""
-        self._put("ops", keys.op_key(method, op), _encode(answered))
+        self._put("ops", keys.op_key(about, op), _encode(answered))

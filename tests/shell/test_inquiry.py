@@ -234,6 +234,30 @@ def test_where_a_mount_may_hang_everything_is_read_in_threads(desk: Desk, monkey
     run(desk, work)
 
 
+def test_many_questions_may_wait_for_their_readings_at_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        read = desk.inquiry.read
+        gate = asyncio.Event()
+        waiting = 0
+
+        async def gated(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+            nonlocal waiting
+            waiting += 1
+            if waiting == 500:
+                gate.set()
+            await gate.wait()
+            return await read(readings, timeout)
+
+        monkeypatch.setattr(desk.inquiry, "read", gated)
+        judged = await asyncio.gather(*(desk.judge("k") for _ in range(500)))
+
+        assert {j.verdict for j in judged} == {Verdict.FRESH}
+
+    run(desk, work)
+
+
 def test_the_clock_that_an_answer_renews_lies_before_what_was_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         (desk.root / "f").write_text("one")

@@ -921,15 +921,15 @@ def test_the_answer_to_an_op_goes_with_its_record(directory: str) -> None:
 
         def command(writer: Writer) -> None:
             for op in ("a", "b"):
-                position = writer.append(change(Writer.op_key("entry.put", op)))
-                writer.put_answer("entry.put", op, Answered(position, b"{}"))
+                position = writer.append(change(Writer.op_key(b"entry.put", op)))
+                writer.put_answer(b"entry.put", op, Answered(position, b"{}"))
 
         store.run(command)
         store.run(lambda w: w.trim(1, 0))
         with store.view() as view:
-            assert view.answered("entry.put", "a") is None
-            assert view.answered("entry.put", "b") == Answered(2, b"{}")
-            assert view.answered("action.begin", "b") is None
+            assert view.answered(b"entry.put", "a") is None
+            assert view.answered(b"entry.put", "b") == Answered(2, b"{}")
+            assert view.answered(b"action.begin", "b") is None
 
 
 happenings = st.lists(
