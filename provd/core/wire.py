@@ -5,6 +5,7 @@ Rule: nothing here knows a socket. A bad line is a value too, so that it gets it
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import msgspec
@@ -98,8 +99,8 @@ def parse(line: bytes) -> Request | Bad:
         request = _requests.decode(line)
     except msgspec.ValidationError as e:
         try:
-            msgspec.json.decode(line)  # a wrong type may be met before the line is seen to be no JSON
-        except (msgspec.MsgspecError, RecursionError) as bad:
+            json.loads(line)  # a wrong type may be met before the line is seen to be no JSON
+        except (ValueError, RecursionError) as bad:
             return Bad(errors.ParseError(f"not JSON: {bad}", "one UTF-8 JSON value a line"))
         hint = "one JSON-RPC 2.0 request a line: jsonrpc, id, method, params; batches are not taken"
         return Bad(errors.InvalidRequest(f"not a request: {e}", hint), _id_of(line))

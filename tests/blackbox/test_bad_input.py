@@ -68,8 +68,10 @@ def request(method: str, params: Json = None, number: Json = 1) -> bytes:
         b'{"jsonrpc":"2.0","id":1,"method":"\xff\xfe"}',
         b'{"jsonrpc":"2.0","id":1,"method":"log.clock","params":{"x":NaN}}',
         b"\x00",
+        b"[1,",
+        b"[" * 50_000,
     ],
-    ids=["words", "brace", "unclosed", "extra", "latin", "nan", "nul"],
+    ids=["words", "brace", "unclosed", "extra", "latin", "nan", "nul", "comma", "deep"],
 )
 def test_a_line_that_is_no_json_gets_a_parse_error_and_the_connection_goes_on(ws: Workspace, line: bytes) -> None:
     reply = answer_to(ws.rpc, line)
@@ -86,7 +88,6 @@ def test_a_line_that_is_no_json_gets_a_parse_error_and_the_connection_goes_on(ws
         b"null",
         b"{}",
         b"[]",
-        b"[" * 50_000,
         b"[" + request("log.clock") + b"]",
         b'{"id":1,"method":"log.clock"}',
         b'{"jsonrpc":"1.0","id":1,"method":"log.clock"}',
