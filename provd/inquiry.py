@@ -112,9 +112,10 @@ class Inquiry:
         if not readings:
             return {}
         if self._is_quick(readings):
-            job = ReadingJob(tuple(readings), self._rules())
+            job = ReadingJob(tuple(readings), self._rules(), _QUICK_BYTES)
             job.run()
-            return job.results()
+            if not job.too_big:
+                return job.results()
         return await self._workers.read(tuple(readings), self._rules(), timeout)
 
     def _is_quick(self, readings: frozenset[Reading]) -> bool:
@@ -123,7 +124,7 @@ class Inquiry:
             return False
         size = 0
         for reading in readings:
-            if reading.kind is not Kind.FILE:
+            if reading.kind is not Kind.FILE or reading.path.startswith(b"/proc/"):  # other namespaces lie there
                 return False
             try:
                 size += os.stat(reading.path).st_size

@@ -20,6 +20,7 @@ import msgspec
 from provd.core import dependency
 from provd.core.reading import Found, Signature
 from provd.disk.kernelfs import FileSystems
+from provd.disk.trail import Step, Trails
 
 PIECE: Final = 1 << 20
 """Bytes that are read at once, and between which a cancelled job ends."""
@@ -34,6 +35,10 @@ _CLOCK_REALTIME_COARSE: Final = 5 if sys.platform == "linux" else time.CLOCK_REA
 
 class Cancelled(Exception):
     """The job was told to stop."""
+
+
+class TooBig(Exception):
+    """A file is bigger than the attempt may read."""
 
 
 class Changed(Exception):
@@ -91,7 +96,9 @@ class Listing(msgspec.Struct, frozen=True, array_like=True):
 class Attempt:
     """One attempt at one reading: how to hash, when to stop, and what was seen on the way.
 
-    `known` holds what an earlier attempt saw: a file that has not changed since is not hashed again.
+    `known` holds what an earlier attempt saw: a file that has not changed since is not hashed again. With `trails`
+    the way to each path is noted; without, one thing is read and its way does not matter. `most` bounds the bytes
+    of one file (TooBig).
     """
 
     def __init__(
@@ -100,12 +107,22 @@ class Attempt:
         systems: FileSystems,
         cancelled: Callable[[], bool],
         known: Mapping[bytes, Seen] | None = None,
+        trails: Trails | None = None,
+        most: int | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.systems = systems
         self.known = known or {}
         self.seen: list[Seen | Listing] = []
+        self.steps: list[Step] = []
+        self.most = most
+        self._trails = trails
         self._cancelled = cancelled
+
+    def follow(self, path: bytes) -> None:
+        """Notes how `path` is resolved, before it is looked at, where more than one thing is read; raises OSError."""
+        if self._trails is not None:
+            self.steps += self._trails.take(path)
 
     def check(self) -> None:
         """Raises Cancelled if the job was told to stop."""
@@ -153,7 +170,8 @@ def is_young(of: Signature, at: int) -> bool:
 
 
 def read_file(path: bytes, attempt: Attempt) -> Found:
-    """What reading `path` gives, links followed; raises Changed, Cancelled, OSError."""
+    """What reading `path` gives, links followed; raises Changed, Cancelled, TooBig, OSError."""
+    attempt.follow(path)
     now = attempt.look(path, follow=True)
     if now.sort is Sort.FILE:
         seen = read_content(path, now, attempt, follow=True)
@@ -194,6 +212,8 @@ def _hash_file(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> tup
         before = signature(os.fstat(descriptor))
         if not stat.S_ISREG(before.mode) or (before.dev, before.ino) != (now.signature.dev, now.signature.ino):
             raise Changed(path)
+        if attempt.most is not None and before.size > attempt.most:
+            raise TooBig
         raw = _hash(descriptor, before.size, attempt)
         if signature(os.fstat(descriptor)) != before:
             raise Changed(path)
@@ -210,6 +230,8 @@ def _hash(descriptor: int, size: int, attempt: Attempt) -> bytes:
         hasher.update(piece)
         if len(piece) == size:  # less than was asked for, so this is the end
             return hasher.digest()
+        if attempt.most is not None:  # it grows, and nobody knows how far
+            raise TooBig
     buffer = memoryview(bytearray(PIECE))
     while (count := read_piece(descriptor, buffer)) > 0:
         hasher.update(buffer[:count])

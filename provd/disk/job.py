@@ -20,10 +20,11 @@ import msgspec
 
 from provd.core.dependency import Kind
 from provd.core.reading import Found, Reading, Trouble
-from provd.disk.files import Attempt, Cancelled, Changed, Listing, Seen, read_file, unchanged
+from provd.disk.files import Attempt, Cancelled, Changed, Listing, Seen, TooBig, read_file, unchanged
 from provd.disk.ignore import IgnoreRules
 from provd.disk.kernelfs import FileSystems
 from provd.disk.sets import read_set, reason
+from provd.disk.trail import Step, Trails
 
 ROUNDS: Final = 3
 """How often one thing is read at most."""
@@ -34,6 +35,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 
     found: Found
     seen: Sequence[Seen | Listing] = ()
+    steps: Sequence[Step] = ()
 
 
 _LATE: Final = Found(trouble=Trouble.TIMEOUT, detail="not read in time")
@@ -42,14 +44,19 @@ _LATE: Final = Found(trouble=Trouble.TIMEOUT, detail="not read in time")
 class ReadingJob:
     """Some readings that have to be true at one moment.
 
-    `found` holds, at any time, only what was shown to be of one moment, and what failed.
+    `found` holds, at any time, only what was shown to be of one moment, and what failed. With `most` the job ends
+    `too_big` when it meets a file of more bytes.
     """
 
-    def __init__(self, readings: Sequence[Reading], rules: IgnoreRules) -> None:
+    def __init__(self, readings: Sequence[Reading], rules: IgnoreRules, most: int | None = None) -> None:
+        self.too_big = False
+        self._most = most
         self.found: dict[Reading, Found] = {}
         self._readings = tuple(dict.fromkeys(readings))
         self._rules = rules
         self._systems = FileSystems()
+        several = len(self._readings) > 1 or any(r.kind is not Kind.FILE for r in self._readings)
+        self._trails = Trails() if several else None
         self._cancelled = False
         self._lock = threading.Lock()  # for bookkeeping, never held over a call that can block
         self._reads = dict.fromkeys(self._readings, 0)
@@ -72,7 +79,7 @@ class ReadingJob:
 
         A thread that finds all the rest in other threads' hands leaves: whoever ends the last reading goes on.
         """
-        with contextlib.suppress(Cancelled):
+        with contextlib.suppress(Cancelled, TooBig):
             while not self._cancelled and self._step():
                 pass
 
@@ -113,7 +120,8 @@ class ReadingJob:
         return True
 
     def _attempt(self, reading: Reading) -> Attempt:
-        return Attempt(reading.algorithm, self._systems, lambda: self._cancelled, self._known.get(reading))
+        known = self._known.get(reading)
+        return Attempt(reading.algorithm, self._systems, lambda: self._cancelled, known, self._trails, self._most)
 
     def _read(self, reading: Reading) -> None:
         attempt = self._attempt(reading)
@@ -123,6 +131,9 @@ class ReadingJob:
             outcome = _outcome(reading, self._rules, attempt)
         except Changed as change:
             changed = change.path
+        except TooBig:
+            self.too_big = True
+            raise
         with self._lock:
             if reading not in self._being_read:  # given up meanwhile
                 return
@@ -137,17 +148,19 @@ class ReadingJob:
     def _start_round(self) -> None:
         """Everything that was read is to be looked at again; one thing alone only where it is young."""
         self.found.clear()
+        if self._trails is not None:
+            self._trails.end()
         seen = [thing for outcome in self._outcomes.values() for thing in outcome.seen[:2]]
-        needed = len(seen) > 1 or any(thing.young for thing in seen)
+        needed = self._trails is not None or any(thing.young for thing in seen)
         for reading, outcome in self._outcomes.items():
-            if needed and outcome.seen:
+            if needed and (outcome.seen or outcome.steps):
                 self._to_confirm.append(reading)
             else:
                 self.found[reading] = outcome.found
 
     def _confirm(self, reading: Reading) -> None:
         outcome = self._outcomes[reading]
-        differing = _first_differing(outcome.seen, self._attempt(reading))
+        differing = _first_differing(outcome, self._attempt(reading), self._trails)
         with self._lock:
             self._being_confirmed.discard(reading)
             if differing is None:
@@ -166,6 +179,8 @@ class ReadingJob:
 
     def _again(self, reading: Reading, path: bytes, seen: Sequence[Seen | Listing]) -> None:
         """Has `reading` read again since `path` changed, if it may be."""
+        if self._trails is not None:
+            self._trails.again()
         if self._reads[reading] < ROUNDS:
             known = self._known.setdefault(reading, {})
             known.update((thing.path, thing) for thing in seen if isinstance(thing, Seen) and thing.signature)
@@ -184,21 +199,32 @@ def read_now(reading: Reading, rules: IgnoreRules | None = None) -> Found:
 
 
 def _outcome(reading: Reading, rules: IgnoreRules, attempt: Attempt) -> _Outcome:
-    """One attempt at one reading; raises Changed and Cancelled."""
+    """One attempt at one reading; raises Changed, Cancelled and TooBig."""
     try:
         found = read_file(reading.path, attempt) if reading.kind is Kind.FILE else read_set(reading, rules, attempt)
-    except (Changed, Cancelled):
+    except (Changed, Cancelled, TooBig):
         raise
     except OSError as error:
         return _Outcome(Found(trouble=Trouble.UNREADABLE, detail=reason(error)))
     except Exception as error:  # noqa: BLE001 - a fault of provd's own must not pass for an answer, nor for silence
         return _Outcome(Found(trouble=Trouble.UNREADABLE, detail=f"internal: {error!r}"))
-    return _Outcome(found, () if found.trouble else attempt.seen)
+    return _Outcome(found) if found.trouble else _Outcome(found, attempt.seen, attempt.steps)
 
 
-def _first_differing(seen: Sequence[Seen | Listing], attempt: Attempt) -> bytes | None:
-    for thing in seen:
+def _first_differing(outcome: _Outcome, attempt: Attempt, trails: Trails | None) -> bytes | None:
+    for step in dict.fromkeys(outcome.steps):
+        attempt.check()
+        if trails is None or not _held(step, trails):
+            return step.path
+    for thing in outcome.seen:
         attempt.check()
         if not unchanged(thing, attempt):
             return thing.path
     return None
+
+
+def _held(step: Step, trails: Trails) -> bool:
+    try:
+        return trails.held(step)
+    except OSError:
+        return False

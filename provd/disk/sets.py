@@ -64,12 +64,16 @@ class _Walk:
     def run(self) -> bool:
         """Fills `members`; False if what has to be a directory is none."""
         kind, path = self._reading.kind, self._reading.path
-        if kind is Kind.DIR:
-            return self._directory(path)
-        if kind is Kind.TREE:
-            return self._tree(path)
-        self._matches(glob.compile_pattern(path))
-        return True
+        pattern = glob.compile_pattern(path) if kind in dependency.PATTERN_KINDS else None
+        try:
+            self._attempt.follow(path if pattern is None else pattern.base)
+        except OSError as error:
+            self._trouble(path, error)
+            return True
+        if pattern is not None:
+            self._matches(pattern)
+            return True
+        return self._directory(path) if kind is Kind.DIR else self._tree(path)
 
     def _directory(self, path: bytes) -> bool:
         entries = self._list(path, top=True, follow=True)
@@ -162,6 +166,7 @@ class _Walk:
         for full, name, _ in _below(directory, ((name, Sort.ABSENT) for name in names)):
             self._attempt.check()
             try:
+                self._attempt.follow(full)
                 sort = self._attempt.look(full, follow=False).sort
             except OSError as error:
                 self._trouble(full, error)
@@ -173,6 +178,7 @@ class _Walk:
 
     def _leads_to_directory(self, link: bytes) -> bool:
         try:
+            self._attempt.follow(link)
             sort = self._attempt.look(link, follow=True).sort
         except OSError as error:
             self._trouble(link, error)
@@ -183,6 +189,8 @@ class _Walk:
     def _content(self, full: bytes, *, follow: bool) -> tuple[Sort, bytes]:
         """What a file or, with `follow`, a link gives: its type and raw digest; a link that leads nowhere is `l`."""
         self._attempt.check()
+        if follow:
+            self._attempt.follow(full)
         now = self._attempt.look(full, follow=follow)
         if now.sort is Sort.FILE:
             return Sort.FILE, read_content(full, now, self._attempt, follow=follow).raw
