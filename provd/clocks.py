@@ -27,8 +27,13 @@ class Clocks:
 
     def since(self, token: str) -> Since:
         """What a client's token is worth here; raises ClockMalformed."""
-        self._runs[self.run] = Span(self._runs[self.run].first, self._store.head)
-        return clock.resolve(clock.parse(token), log=self._store.log_id, run=self.run, runs=self._runs)
+        asked = clock.parse(token)
+        head = self._store.head
+        if asked.position > head:  # a view may have told of a commit that the loop has not heard of yet
+            with self._store.view() as view:
+                head = view.head()
+        self._runs[self.run] = Span(self._runs[self.run].first, head)
+        return clock.resolve(asked, log=self._store.log_id, run=self.run, runs=self._runs)
 
     @property
     def started(self) -> int:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import resource
 import secrets
 import signal
 import sys
@@ -38,6 +39,7 @@ from provd.store import Store, Writer
 from provd.subscriptions import Subscriptions
 
 _TRIM_EVERY = 60.0
+_DESCRIPTORS = 65536
 log = structlog.get_logger("daemon")
 
 
@@ -47,6 +49,7 @@ def main(settings: Settings) -> None:
     Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
     """
     configure(settings.log_format)
+    _raise_limits()
     if settings.backend != "auto":
         raise errors.InvalidParams(f"there is no backend {settings.backend!r} yet", "leave --backend out")
     directory = StateDirectory(settings.state)
@@ -72,10 +75,16 @@ def begin_run(store: Store, settings: Settings) -> str:
     run = secrets.token_hex(8)
     directories = []
     for path in settings.roots:
-        real = real_directory(path)[1]
+        try:
+            real = real_directory(path)[1]
+        except (OSError, ValueError):
+            real = None
         if real is None:
             shown = path.decode("utf-8", "backslashreplace")
-            raise errors.RootMissing(f"the root {shown} is no directory", "give --root an existing directory")
+            raise errors.RootMissing(
+                f"the root {shown} is no directory that can be seen",
+                "give existing directories as --root and as roots in the configuration",
+            )
         directories.append(real)
 
     def begin(writer: Writer) -> None:
@@ -86,6 +95,15 @@ def begin_run(store: Store, settings: Settings) -> str:
 
     store.run(begin)
     return run
+
+
+def _raise_limits() -> None:
+    """As many descriptors as the system allows: each client is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard != resource.RLIM_INFINITY else _DESCRIPTORS
+    if soft < min(most, _DESCRIPTORS):
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, _DESCRIPTORS), hard))
 
 
 def _event_loop(main_coroutine: object) -> None:
@@ -112,6 +130,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     responder = Responder(store, inquiry, resolver, clocks, lambda: roots.paths)
     actions = Actions(store, inquiry, resolver, clocks)
     subscriptions = Subscriptions(store, clocks)
+    store.on_lost = stop.set
     store.on_commit = lambda _: subscriptions.committed()
     places = {"socket": settings.socket, "state": settings.state}
     handlers = Handlers(
@@ -139,7 +158,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     try:
         await stop.wait()
     finally:
-        log.info("stopping")
+        log.info("stopping", store=store.lost or "whole")
         handlers.stopping = True
         serving.close()
         trimming.cancel()
@@ -157,8 +176,8 @@ async def _trim(store: Store, settings: Settings) -> None:
         try:
             oldest = time.time_ns() - settings.max_age * 10**9
             gone = await store.submit(partial(Writer.trim, keep_records=settings.max_records, oldest_at=oldest))
-        except errors.ProvdError as e:
-            log.warning("the log was not trimmed", reason=e.message)
+        except Exception as e:  # noqa: BLE001  trimming goes on, whatever happened to one slice
+            log.warning("the log was not trimmed", reason=str(e))
             gone = 0
         if not gone:
             await asyncio.sleep(_TRIM_EVERY)

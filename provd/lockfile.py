@@ -50,7 +50,7 @@ class StateDirectory:
         try:
             if not names - {"lock", "store", "provd.sock"}:  # a directory of others' things keeps its mode
                 os.chmod(path, 0o700)
-            self._fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as e:
             raise self._unusable(e) from e
         self._lock()
@@ -97,13 +97,21 @@ class BoundSocket:
                 f"the socket path is {len(name)} bytes long, the system takes {MAX_SOCKET_PATH}: {path}",
                 "give a shorter --socket (or PROVD_SOCKET), for example in $XDG_RUNTIME_DIR",
             )
+        directory = os.path.dirname(path) or "."
         try:
-            os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-            self._clear()
-            self.socket = self._bind()
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)  # between two daemons that start: one clears and binds at a time
+                self._clear()
+                self.socket = self._bind()
+            finally:
+                os.close(fd)
             st = os.stat(path)
         except OSError as e:
-            raise full_or_unusable(e, path) from e
+            raise errors.StoreUnusable(
+                f"the socket {path} cannot be made: {e.strerror or e}", "check its directory, or give another --socket"
+            ) from e
         self._identity = (st.st_dev, st.st_ino)
 
     def _clear(self) -> None:

@@ -19,15 +19,13 @@ from provd.core.entry import Entry, EntryId, Kept
 from provd.core.reading import Reading
 from provd.core.verdict import Fault, Judgement, Question
 from provd.inquiry import Answer, Inquiry
-from provd.resolver import Resolver, absolute
+from provd.resolver import Place, Resolver, absolute
 from provd.statistics import Durations
 from provd.store import Store, View
 
 _SLICE: Final = 64
 """Entries judged at once for a list, so that others are answered in between."""
 _LIST_PATIENCE: Final = 2.0
-_NOBODY: Final = EntryId(b"", "")
-"""Stands for what is asked about without being an entry."""
 
 
 class Responder:
@@ -135,7 +133,7 @@ class Responder:
 
     def _version_at(self, entry_id: EntryId, digest: str | None, since: Since | None) -> int | None:
         if digest is not None:
-            return int(digest.removeprefix("version:"))
+            return int(digest.removeprefix("version:"))  # one that there never was is another than what stands
         if since is None or not since.exact:
             return None
         with self._store.view() as view:
@@ -176,9 +174,7 @@ class Responder:
         scope = place.need_scope()
         touching = None
         if asked.touching is not None:
-            named = params.name_bytes(asked.touching)
-            path = named if named.startswith(b"/") else (place.root or b"") + b"/" + named
-            path = absolute(path, "touching")
+            path = _joined(params.name_bytes(asked.touching), place, "touching")
             reals = {} if foreign else await self._resolver.real_paths([path])
             with self._store.view() as view:
                 touching = {e.id for at in {path, reals.get(path, path)} for e in view.on_path(at)}
@@ -262,10 +258,19 @@ class Responder:
             return None
         place = await self._resolver.place(asked.root)
         named = [params.name_bytes(name) for name in asked.paths]
-        return [absolute(p if p.startswith(b"/") else (place.root or b"") + b"/" + p, "path") for p in named]
+        return [_joined(name, place, "path") for name in named]
 
     def _uncovered_of(self, paths: list[bytes] | None) -> list[bytes]:
         return self._uncovered() if paths is None else paths  # nothing is watched in this version
+
+
+def _joined(path: bytes, place: Place, field: str) -> bytes:
+    """`path` as an absolute one; raises RootAmbiguous, InvalidParams."""
+    if not path.startswith(b"/"):
+        if place.root is None:
+            raise errors.RootAmbiguous(f"{field} is relative and there is no root to join it to", "send root")
+        path = place.root.rstrip(b"/") + b"/" + path
+    return absolute(path, field)
 
 
 def _kept_wire(kept: Kept) -> dict[str, Any]:

@@ -22,8 +22,11 @@ from provd.core.wire import Bad, Framer, Request
 
 MAX_CONNECTIONS: Final = 1024
 MAX_UNDRAINED: Final = 64 * 1024 * 1024
-"""Bytes that a client may leave unread before it is cut off."""
+"""Bytes that a client may leave unread: then its requests wait, and if it reads nothing for a while it is cut off."""
+_STALLED: Final = 1.0
+"""Seconds for which a client may read nothing while so much waits for it."""
 _MAX_IN_FLIGHT: Final = 1000
+_MAX_IN_FLIGHT_BYTES: Final = 64 * 1024 * 1024
 """Requests of one connection in work at once; more wait in the socket."""
 _GRACE: Final = 5.0
 """Seconds for which a connection that ends may still read its last answer."""
@@ -78,6 +81,11 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._ending = False
         self._heard_all = False
+        self._in_work = 0
+        self._written = 0
+        self._watch: asyncio.TimerHandle | None = None
+        self._turn = asyncio.Lock()
+        self.streaming = False
         self._said_all = False
         self.peer = Peer(0, -1, foreign=True)
         self.tasks: set[asyncio.Task[None]] = set()
@@ -101,20 +109,29 @@ class Connection(asyncio.Protocol):
         if self._ending:
             return
         for request in self._framer.feed(data):
-            if isinstance(request, Bad):
-                self._write(wire.failure(request.id, request.error))
-                if request.fatal:
-                    self._end()
-            else:
-                task = asyncio.ensure_future(self._serve(request))
-                self.tasks.add(task)
-                task.add_done_callback(self._served)
-        if len(self.tasks) > _MAX_IN_FLIGHT and not self._paused:
+            self._take(request)
+        if (len(self.tasks) > _MAX_IN_FLIGHT or self._in_work > _MAX_IN_FLIGHT_BYTES) and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 
+    def _take(self, request: Request | Bad) -> None:
+        if isinstance(request, Bad):
+            self._write(wire.failure(request.id, request.error))
+            if request.fatal:
+                self._end()
+            return
+        size = 0 if request.params is msgspec.UNSET else len(bytes(request.params))
+        self._in_work += size
+        task = asyncio.ensure_future(self._serve(request))
+        self.tasks.add(task)
+        task.add_done_callback(lambda done: self._served(done, size))
+
     def eof_received(self) -> bool:
-        """A client that has said all may still wait for its answers."""
+        """A client that has said all may still wait for its answers, and its last line may lack an end."""
+        if not self._ending:
+            self.data_received(b"\n")
+        if self.streaming and not self.gone:
+            return True
         if not self.tasks:
             return False
         self._ending = self._heard_all = True
@@ -136,6 +153,14 @@ class Connection(asyncio.Protocol):
     # serving
 
     async def _serve(self, request: Request) -> None:
+        if self._transport.get_write_buffer_size() <= MAX_UNDRAINED:
+            await self._answer(request)
+            return
+        async with self._turn:  # the client has enough to read: one at a time, as it reads
+            await self._drained.wait()
+            await self._answer(request)
+
+    async def _answer(self, request: Request) -> None:
         wanted = request.id is not msgspec.UNSET
         try:
             result = await self._server.handler(self, request)
@@ -152,9 +177,11 @@ class Connection(asyncio.Protocol):
             faults.point("answer.before")
             self._write(line)
 
-    def _served(self, task: asyncio.Task[None]) -> None:
+    def _served(self, task: asyncio.Task[None], size: int) -> None:
         self.tasks.discard(task)
-        if self._paused and len(self.tasks) <= _MAX_IN_FLIGHT // 2 and not self.gone:
+        self._in_work -= size
+        few = len(self.tasks) <= _MAX_IN_FLIGHT // 2 and self._in_work <= _MAX_IN_FLIGHT_BYTES // 2
+        if self._paused and few and not self.gone:
             self._paused = False
             self._transport.resume_reading()
         if self._ending and not self.tasks:
@@ -167,9 +194,25 @@ class Connection(asyncio.Protocol):
         if self.gone or self._said_all:
             return
         self._transport.write(line)
-        if self._transport.get_write_buffer_size() > MAX_UNDRAINED:
-            log.warning("client cut off: it does not read", pid=self.peer.pid)
-            self._transport.abort()
+        self._written += len(line)
+        if self._transport.get_write_buffer_size() > MAX_UNDRAINED and self._watch is None:
+            self._watch_reader()
+
+    def _watch_reader(self) -> None:
+        """Looks again in a while whether a client that has much to read reads at all."""
+        read = self._written - self._transport.get_write_buffer_size()
+        self._watch = asyncio.get_running_loop().call_later(_STALLED, self._look_at_reader, read)
+
+    def _look_at_reader(self, had_read: int) -> None:
+        self._watch = None
+        waiting = self._transport.get_write_buffer_size()
+        if self.gone or waiting <= MAX_UNDRAINED:
+            return
+        if self._written - waiting > had_read:
+            self._watch_reader()
+            return
+        log.warning("client cut off: it does not read", pid=self.peer.pid)
+        self._transport.abort()
 
     async def notify(self, line: bytes) -> bool:
         """Writes a notification when the client has read most of what came before; False where it is gone."""

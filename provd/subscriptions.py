@@ -43,6 +43,7 @@ class Subscriptions:
         number = next(self._numbers)
         task = asyncio.ensure_future(self._stream(connection, start, entries=asked.entries))
         self._streams.setdefault(connection, {})[number] = task
+        connection.streaming = True
         return {
             "subscription": number,
             "clock": self._clocks.token(max(start, 1)),
@@ -71,18 +72,26 @@ class Subscriptions:
             grown = self._grown
             with self._store.view() as view:
                 batch = view.records(after, _SLICE)
-                touched = [touched_entries(view, record) if entries else [] for seq, record in batch]
             if batch and batch[0][0] != after + 1:
                 lost = {"from": after + 1, "to": batch[0][0] - 1, "reason": "trimmed"}
                 await connection.notify(wire.notification("log.lost", lost))
-            for (seq, record), ids in zip(batch, touched, strict=True):
+            for seq, record in batch:
                 await connection.notify(wire.notification("log.record", records.to_wire(seq, record)))
-                for entry_id in ids:
-                    told = {"key": entry_id.key, "seq": seq} | records.wire_scope(entry_id.scope)
-                    await connection.notify(wire.notification("entry.changed", told))
+                if entries:
+                    await self._tell_touched(connection, seq, record)
                 after = seq
             if not batch:
                 await grown.wait()
+
+    async def _tell_touched(self, connection: Connection, seq: int, record: records.Record) -> None:
+        """The touched entries are looked up in a thread: they may be thousands, and others wait for the loop."""
+        for entry_id in await asyncio.to_thread(self._touched, record):
+            told = {"key": entry_id.key, "seq": seq} | records.wire_scope(entry_id.scope)
+            await connection.notify(wire.notification("entry.changed", told))
+
+    def _touched(self, record: records.Record) -> list[EntryId]:
+        with self._store.thread_view() as view:
+            return touched_entries(view, record)
 
 
 def touched_entries(view: View, record: records.Record) -> list[EntryId]:

@@ -35,6 +35,10 @@ SET_KINDS: Final = PATH_KINDS - {Kind.FILE}
 PATTERN_KINDS: Final = frozenset({Kind.NAMES, Kind.GLOB})
 MAX_NAME: Final = 1024
 """Bytes of a key or an object id."""
+MAX_PATH: Final = 16 * 1024
+"""Bytes of a path as it is named: more than the system takes, so that what is too long for it is told as such."""
+MAX_PATTERN: Final = 4096
+"""Bytes of a pattern."""
 
 ABSENT: Final = "absent"
 TYPE_DIR: Final = "type:dir"
@@ -128,6 +132,9 @@ def parse(text: bytes, root: bytes | None) -> Dependency:
                 f"{shown!r} is relative and there is no root to join it to", "send root, or an absolute path"
             )
         rest = (b"" if root == b"/" else root) + b"/" + rest
+    most = MAX_PATTERN if kind in PATTERN_KINDS else MAX_PATH
+    if len(rest) > most:
+        raise errors.LimitExceeded(f"{kind}: names {len(rest)} bytes", f"at most {most}")
     if kind in PATTERN_KINDS:
         glob.compile_pattern(rest)  # raises where it does not parse
     return Dependency(kind, rest, text)

@@ -17,11 +17,16 @@ from provd.core.dependency import MAX_NAME
 MAX_VALUE: Final = 8 * 1024 * 1024
 MAX_DEPENDENCIES: Final = 100_000
 MAX_KEYS: Final = 100_000
+MAX_META: Final = 1024 * 1024
 MAX_NOTE: Final = 64 * 1024
+MAX_WRITES: Final = 1024 * 1024
+"""Bytes of all that one action declares: its record must fit a line."""
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=3_600_000)]
-Turn = int | str
+Short = Annotated[str, msgspec.Meta(max_length=256)]
+"""A session, an op: text that is kept with each record."""
+Turn = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | Short
 Verify = Literal["auto", "content", "log"]
 
 
@@ -55,7 +60,7 @@ class Nothing(Params, frozen=True, kw_only=True):
 
 class Hello(Params, frozen=True, kw_only=True):
     protocol: int
-    client: str | None = None
+    client: Short | None = None
 
 
 class Audit(Params, frozen=True, kw_only=True):
@@ -127,10 +132,10 @@ class EntryPut(Scoped, frozen=True, kw_only=True):
     fetched_at: str | None = None
     as_of: Literal["put"] | None = None
     based_on: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    session: str | None = None
+    session: Short | None = None
     turn: Turn | None = None
     meta: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    op: str | None = None
+    op: Short | None = None
 
 
 class EntryCheck(Asked, frozen=True, kw_only=True):
@@ -152,10 +157,10 @@ class EntryRevalidate(Scoped, frozen=True, kw_only=True):
     deps: Dependencies | None = None
     fetched_at: str | None = None
     as_of: Literal["put"] | None = None
-    session: str | None = None
+    session: Short | None = None
     turn: Turn | None = None
     meta: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    op: str | None = None
+    op: Short | None = None
 
 
 class EntryForget(Scoped, frozen=True, kw_only=True):
@@ -173,22 +178,22 @@ class EntryList(Scoped, frozen=True, kw_only=True):
 
 class ActionBegin(Scoped, frozen=True, kw_only=True):
     writes: Dependencies
-    session: str | None = None
+    session: Short | None = None
     turn: Turn | None = None
     note: str | None = None
     hold: bool = False
     if_usable: list[str] | None = None
-    op: str | None = None
+    op: Short | None = None
 
 
 class ActionRecord(Scoped, frozen=True, kw_only=True):
     writes: Dependencies
-    session: str | None = None
+    session: Short | None = None
     turn: Turn | None = None
     note: str | None = None
     outcome: Literal["done", "failed"] = "done"
     if_usable: list[str] | None = None
-    op: str | None = None
+    op: Short | None = None
 
 
 class ActionEnd(Params, frozen=True, kw_only=True):

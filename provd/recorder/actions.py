@@ -17,7 +17,7 @@ from provd.core import errors, evidence, params, records
 from provd.core.dependency import PATH_KINDS, Kind, base
 from provd.core.entry import EntryId
 from provd.core.records import ActionEvent, Outcome
-from provd.core.verdict import Judgements, Question
+from provd.core.verdict import Fault, Judgement, Judgements, Proof, Question, Verdict
 from provd.inquiry import Findings, Inquiry, Unread, settle_again
 from provd.resolver import Resolver
 from provd.store import Store, Writer
@@ -46,10 +46,22 @@ class Begin(msgspec.Struct, frozen=True):
     op: str | None
     foreign: bool
 
+    @property
+    def about(self) -> bytes:
+        """What an `op` is unique within: with other writes or guards, or in another session, it is another one."""
+        guards = [part for guard in self.guards for part in (guard.scope, guard.key.encode())]
+        session = (self.session or "").encode()
+        return b"\0".join((self.method.encode(), session, *self.objects, b"", *self.paths, b"", *guards))
+
 
 class _Refused(msgspec.Struct, frozen=True):
     verdicts: dict[str, Any]
     seq: int
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    id: int
+    answer: Any
 
 
 class Actions:
@@ -66,16 +78,12 @@ class Actions:
         """`action.begin`, `action.record`; raises ActionStale, DependencyMalformed and what does not parse."""
         begin = await self._request(asked, foreign=foreign)
         findings = Findings()
-        for _ in range(_ATTEMPTS):
-            result = await self._store.submit(_Begin(begin, findings, self._clocks))
+        result = await self._store.submit(_Begin(begin, findings, self._clocks, last=False))
+        for left in reversed(range(_ATTEMPTS)):
             if not isinstance(result, Unread):
                 break
             findings = findings.merged(await self._inquiry.reread(result, Question(foreign=foreign), _PATIENCE))
-        else:
-            raise errors.ActionStale(
-                "the entries of if_usable were put again and again while they were judged: nothing was begun",
-                "begin again",
-            )
+            result = await self._store.submit(_Begin(begin, findings, self._clocks, last=left == 0))
         if isinstance(result, _Refused):
             raise errors.ActionStale(
                 "not every entry of if_usable is usable: nothing was begun, and its objects are unknown since",
@@ -83,13 +91,18 @@ class Actions:
                 verdicts=result.verdicts,
                 seq=result.seq,
             )
-        if begin.hold and isinstance(result, dict):
-            self._held.setdefault(holder, set()).add(result["id"])
-        return result
+        assert isinstance(result, _Begun)
+        if begin.hold:
+            for held in self._held.values():  # a retry over another connection takes it over
+                held.discard(result.id)
+            self._held.setdefault(holder, set()).add(result.id)
+        return result.answer
 
     async def _request(self, asked: params.ActionBegin | params.ActionRecord, *, foreign: bool) -> Begin:
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         deps = [dep for dep, _ in await self._resolver.dependencies(asked.writes, place.root)]
+        if sum(len(dep.name) for dep in deps) > params.MAX_WRITES:
+            raise errors.LimitExceeded("the writes are over 1 MiB", "name the directory above them")
         if any(dep.kind is Kind.ENTRY for dep in deps):
             raise errors.DependencyMalformed("an action writes objects and paths, not entries", "put the entry instead")
         if len((asked.note or "").encode()) > params.MAX_NOTE:
@@ -135,10 +148,16 @@ class Actions:
 
 def action_wire(action: OpenAction) -> dict[str, Any]:
     """An open action as the wire has it; `at` in nanoseconds."""
-    names = [b"object:" + name for name in action.objects] + [b"file:" + path for path in action.paths]
-    told = {"id": action.id, "at": str(action.at), "writes": [records.wire_name(n) for n in names], "hold": action.hold}
+    told = {"id": action.id, "at": str(action.at), "writes": [records.wire_name(w) for w in action.writes]}
+    told["paths"] = [records.wire_name(p) for p in action.paths]
+    told["hold"] = action.hold
     extra = {"session": action.session, "turn": action.turn, "note": action.note}
     return told | {name: value for name, value in extra.items() if value is not None}
+
+
+def _restless() -> Judgement:
+    fault = Fault(Verdict.UNKNOWN, "moving", Proof.CONTENT, detail="it was put again each time it was judged")
+    return Judgement(Verdict.UNKNOWN, "moving", Proof.CONTENT, None, (fault,))
 
 
 def _ignore(future: Any) -> None:
@@ -150,20 +169,25 @@ def _ignore(future: Any) -> None:
 class _Begin:
     """One begin, inside its transaction."""
 
-    def __init__(self, begin: Begin, findings: Findings, clocks: Clocks) -> None:
+    def __init__(self, begin: Begin, findings: Findings, clocks: Clocks, *, last: bool) -> None:
         self._begin = begin
+        self._last = last
         self._findings = findings
         self._clocks = clocks
 
     def __call__(self, writer: Writer) -> Any:
         begin = self._begin
-        if begin.op is not None and (answered := writer.answered(begin.method.encode(), begin.op)):
-            return msgspec.Raw(answered.answer)
+        if begin.op is not None and (answered := writer.answered(begin.about, begin.op)):
+            seq = answered.position
+            if not begin.hold or writer.action(seq) is not None:  # one that ended with its connection begins anew
+                return _Begun(seq, msgspec.Raw(answered.answer))
         if begin.guards:
             targets = {i: writer.entry(i) for i in begin.guards}
             judged = settle_again(writer, targets, Question(foreign=begin.foreign), self._findings)
             if isinstance(judged, Unread):
-                return judged
+                if not self._last:
+                    return judged
+                judged = dict.fromkeys(targets, _restless())
             if not all(judgement.usable for judgement in judged.values()):
                 return self._refuse(writer, judged)
         seq = writer.head() + 1
@@ -175,12 +199,12 @@ class _Begin:
             _written(writer, begin.objects, begin.paths, action=seq, at=seq)
         answer = {"id": seq, "seq": seq, "clock": self._clocks.token(seq), "affects": affects(writer, begin)}
         if begin.op is not None:
-            writer.put_answer(begin.method.encode(), begin.op, Answered(seq, msgspec.json.encode(answer)))
-        return answer
+            writer.put_answer(begin.about, begin.op, Answered(seq, msgspec.json.encode(answer)))
+        return _Begun(seq, answer)
 
     def _record(self, writer: Writer, event: ActionEvent, seq: int) -> records.Action:
         begin = self._begin
-        op = b"" if begin.op is None else writer.op_key(begin.method.encode(), begin.op)
+        op = b"" if begin.op is None else writer.op_key(begin.about, begin.op)
         return records.Action(
             writer.now,
             event,
@@ -219,7 +243,7 @@ def _open(writer: Writer, begin: Begin, seq: int) -> None:
     action = OpenAction(
         seq,
         writer.now,
-        ActionEvent.BEGIN,
+        begin.writes,
         begin.objects,
         begin.paths,
         begin.hold,

@@ -5,6 +5,7 @@ Rule: what a decision inside the transaction stumbles over is read outside of it
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,7 @@ from provd.store.keys import Stored
 _PATIENCE: Final = 30.0
 """Seconds that a put reads for: it keeps a digest of all that it names, and is no question."""
 _ATTEMPTS: Final = 16
+_BIG_VALUE: Final = 64 * 1024
 
 
 class Entries:
@@ -48,10 +50,10 @@ class Entries:
         for dep, digest in deps or ():
             _need_clock(dep, digest, since, as_of_put=as_of_put)
         stored = Stored(_raw(asked.value), _raw(asked.meta))
-        if len(stored.value or b"") > params.MAX_VALUE or len(stored.meta or b"") > params.MAX_VALUE:
-            raise errors.EntryTooBig(
-                f"the value or meta of {asked.key[:80]!r} is over 8 MiB", "keep a path to it instead"
-            )
+        if len(stored.value or b"") > params.MAX_VALUE:
+            raise errors.EntryTooBig(f"the value of {asked.key[:80]!r} is over 8 MiB", "keep a path to it instead")
+        if len(stored.meta or b"") > params.MAX_META:
+            raise errors.EntryTooBig(f"the meta of {asked.key[:80]!r} is over 1 MiB", "keep a path to it instead")
         if stored.meta is not None and not stored.meta.lstrip().startswith(b"{"):
             raise errors.InvalidParams("meta is no object", 'send meta: {"name": ...}')
         return Put(
@@ -61,7 +63,7 @@ class Entries:
             since=since,
             as_of_put=as_of_put,
             stored=stored,
-            identity=b"" if stored.value is None else entries.identity(stored.value),
+            identity=await _identity(stored.value),
             based_on=asked.based_on,
             session=asked.session,
             turn=asked.turn,
@@ -84,7 +86,7 @@ class Entries:
             if isinstance(result, Ground):
                 own = own.merged(await self._inquiry.reread(result.unread, question, _PATIENCE))
             elif isinstance(result, InTheWay):
-                standing = standing.merged(await self._inquiry.reread(result.unread, question, _PATIENCE))
+                standing = standing.merged(await self._inquiry.reread(result.unread, Question(), _PATIENCE))
             else:
                 return result
         raise errors.EntryConflict(
@@ -97,6 +99,11 @@ class Entries:
         entry_id = EntryId(place.need_scope(), params.key(asked.key))
         if asked.value is not msgspec.UNSET:
             return await self._put(await self._replacement(asked, entry_id, place, foreign=foreign))
+        if asked.deps is not None or asked.fetched_at is not None or asked.as_of is not None or asked.op is not None:
+            raise errors.InvalidParams(
+                "entry.revalidate without a value takes no deps, fetched_at, as_of or op",
+                "leave them out, or send the value with them",
+            )
         answer: Answer | None = None
         for _ in range(_ATTEMPTS):
             question = Question(foreign=foreign)
@@ -120,20 +127,22 @@ class Entries:
         """A put on top of the version that stands; without `deps` it rests on what that one rested on."""
         with self._store.view() as view:
             there = view.entry(entry_id)
+        if there is None:
+            raise errors.EntryMissing(f"there is no entry {asked.key[:80]!r} to revalidate", "put it")
         put = params.EntryPut(
             key=asked.key,
             value=asked.value,
             deps=asked.deps,
             fetched_at=asked.fetched_at,
             as_of=asked.as_of,
-            based_on=0 if there is None else there.version,
+            based_on=there.version,
             session=asked.session,
             turn=asked.turn,
             meta=asked.meta,
             op=asked.op,
         )
         request = await self._request("entry.revalidate", put, place, foreign=foreign)
-        if asked.deps is not None or there is None or there.deps is None:
+        if asked.deps is not None or there.deps is None:
             return request
         deps: tuple[tuple[Dependency, str | None], ...] = tuple((kept.dep, None) for kept in there.deps)
         for dep, digest in deps:
@@ -186,6 +195,15 @@ class _Renew:
         found = self._answer.findings.found.get(reading_for(kept.dep, kept.digest))
         signature = found.signature if found is not None else kept.signature
         return msgspec.structs.replace(kept, signature=signature)
+
+
+async def _identity(value: bytes | None) -> bytes:
+    """The identity of a value; in a thread where it takes long."""
+    if value is None:
+        return b""
+    if len(value) <= _BIG_VALUE:
+        return entries.identity(value)
+    return await asyncio.to_thread(entries.identity, value)
 
 
 def _raw(given: msgspec.Raw | msgspec.UnsetType) -> bytes | None:

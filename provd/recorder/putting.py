@@ -24,6 +24,8 @@ from provd.store import Writer
 from provd.store.keys import Answered, Stored
 
 MAX_ENTRIES: Final = 10_000_000
+MAX_TOLD: Final = 1000
+"""Dependencies named in an answer as absent or unproven; more are counted."""
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ class Apply:
         born = judged[put.id]
         late = False
         if active is not None and (born.verdict is not Verdict.FRESH or put.clock < active.clock):
-            judged = settle_again(writer, {active.id: active}, question, self._standing)
+            judged = settle_again(writer, {active.id: active}, Question(), self._standing)
             if isinstance(judged, Unread):
                 return InTheWay(judged)
             late = judged[active.id].verdict is Verdict.FRESH
@@ -159,7 +161,7 @@ class Apply:
     def _version(self, writer: Writer, dep: Dependency, digest: str | None) -> int | None:
         """The version that stood at the put's clock: 0 where it was another than now, None where nobody knows."""
         if digest is not None:
-            return int(digest.removeprefix("version:"))
+            return told_version(digest, writer.head())
         since = self._put.since
         if since is None or not since.exact:
             return None
@@ -219,17 +221,29 @@ class Apply:
             if (k.dep.kind in PATH_KINDS and k.digest is None) or (k.dep.kind is Kind.ENTRY and k.version is None)
         ]
         token = self._clocks.token(entry.renewed)
-        return {
+        answer: dict[str, Any] = {
             "key": entry.id.key,
             "version": version,
-            "absent": [records.wire_name(k.dep.text) for k in absent],
-            "unproven": [records.wire_name(k.dep.text) for k in unproven],
+            "absent": [records.wire_name(k.dep.text) for k in absent[:MAX_TOLD]],
+            "unproven": [records.wire_name(k.dep.text) for k in unproven[:MAX_TOLD]],
             "verdict": evidence.to_wire(judged, clock=token, mutation=lambda _: None, key=entry.id.key),
         }
+        for name, listed in (("absent_more", absent), ("unproven_more", unproven)):
+            if len(listed) > MAX_TOLD:
+                answer[name] = len(listed) - MAX_TOLD
+        return answer
 
     def _is_absent(self, kept: Kept) -> bool:
         found = self._found.get(reading_for(kept.dep, kept.digest))
         return kept.digest == ABSENT or (found is not None and found.digest == ABSENT)
+
+
+def told_version(digest: str, head: int) -> int:
+    """The version that a client says it rests on; raises DependencyMalformed for one that there never was."""
+    version = int(digest.removeprefix("version:"))
+    if version > head:
+        raise errors.DependencyMalformed(f"there is no version {version} yet", "send the version that was told")
+    return version
 
 
 def reading_for(dep: Dependency, digest: str | None) -> Reading:

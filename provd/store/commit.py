@@ -27,6 +27,8 @@ from provd.store.writes import Writer
 T = TypeVar("T")
 Command = Callable[[Writer], T]
 _GROUP: Final = 512
+_HARMLESS: Final = (lmdb.MapFullError, lmdb.TxnFullError, lmdb.BadValsizeError)
+"""Errors that leave the environment as it was."""
 
 
 class _Waiting(NamedTuple):
@@ -41,11 +43,15 @@ class _Outcome(NamedTuple):
 
 
 class _RedoAloneError(Exception):
-    """A command failed after it had written, or the whole transaction did: nothing of the group may stand."""
+    """A command failed after it had written, or the whole transaction did: nothing of the group may stand.
 
-    def __init__(self, error: BaseException) -> None:
+    `filled` is what the transaction would have done, where it was the commit that failed.
+    """
+
+    def __init__(self, error: BaseException, filled: tuple[list[_Outcome], int] | None = None) -> None:
         super().__init__(str(error))
         self.error = error
+        self.filled = filled
 
 
 class Store:
@@ -63,6 +69,10 @@ class Store:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_commit: Callable[[int], None] = lambda _: None
         self.reopened = 0
+        self.lost: str | None = None
+        self.on_lost: Callable[[], None] = lambda: None
+        self._reopening = threading.Lock()
+        self._settled = 0  # the head before the transaction that is under way
         with self.view() as view:
             self.head = view.head()
 
@@ -80,6 +90,12 @@ class Store:
                 yield view
             finally:
                 view.release()
+
+    @contextmanager
+    def thread_view(self) -> Iterator[View]:
+        """A view for another thread than the loop's; the environment is not reopened under it."""
+        with self._reopening, self.view() as view:
+            yield view
 
     def run(self, command: Command[T]) -> T:
         """Carries out one command in this thread and waits until it is durable: for starting and stopping.
@@ -124,7 +140,10 @@ class Store:
         while True:
             group, last = self._take()
             if group:
-                self._commit(group)
+                try:
+                    self._commit(group)
+                except Exception as e:  # noqa: BLE001  whoever waits must be told, and the thread must go on
+                    self._tell([_Outcome(waiting.future, None, errors.Internal(f"{e!r}")) for waiting in group], None)
             if last:
                 return
 
@@ -145,8 +164,11 @@ class Store:
         try:
             outcomes, head = self._attempt(group)
         except _RedoAloneError as failed:
-            if isinstance(failed.error, lmdb.Error) and not isinstance(failed.error, lmdb.MapFullError):
+            if isinstance(failed.error, lmdb.Error | OSError) and not isinstance(failed.error, _HARMLESS):
                 self._reopen()
+                if failed.filled is not None and self._is_there(failed.filled[1]):
+                    self._tell(*failed.filled)  # it was written all the same: it must not be carried out twice
+                    return
             if len(group) == 1:
                 self._tell([_Outcome(group[0].future, None, self._told_as(failed.error))], None)
             else:
@@ -155,6 +177,13 @@ class Store:
         else:
             self._tell(outcomes, head)
 
+    def _is_there(self, head: int) -> bool:
+        """Whether the store that was reopened holds a group that moved the head to `head`."""
+        if self.lost is not None or head == self._settled:
+            return False
+        with self.thread_view() as view:
+            return view.head() >= head
+
     def _told_as(self, error: BaseException) -> BaseException:
         """An error as it is told to who waits."""
         if isinstance(error, lmdb.Error | OSError):
@@ -162,20 +191,24 @@ class Store:
         return error
 
     def _attempt(self, group: list[_Waiting]) -> tuple[list[_Outcome], int]:
+        if self.lost is not None:
+            raise _RedoAloneError(errors.StoreUnusable(self.lost, "stop the daemon and look at its disk"))
         outcomes: list[_Outcome] = []
+        filled: tuple[list[_Outcome], int] | None = None
         try:
             with self.environment.env.begin(write=True) as txn:
                 faults.point("commit.begin")
                 writer = Writer(self.environment, txn, self._clock())
+                self._settled = writer.head()
                 for command, future in group:
                     outcomes.append(self._carry_out(writer, command, future))
                 faults.point("commit.filled")
-                head = writer.head()
+                filled = (outcomes, writer.head())
                 faults.point("commit.before")
         except (lmdb.Error, OSError) as e:
-            raise _RedoAloneError(e) from e
+            raise _RedoAloneError(e, filled) from e
         faults.point("commit.after")
-        return outcomes, head
+        return filled
 
     @staticmethod
     def _carry_out(writer: Writer, command: Command[Any], future: asyncio.Future[Any]) -> _Outcome:
@@ -199,8 +232,10 @@ class Store:
         moved = head is not None and head > self.head
         if head is not None and moved:
             self.head = head
+        if self.lost is not None:
+            self.on_lost()
         for future, result, error in outcomes:
-            if future.cancelled():
+            if future.done():
                 continue
             if error is not None:
                 future.set_exception(error)
@@ -216,10 +251,15 @@ class Store:
 
         def reopen() -> None:
             try:
-                self.environment.reopen()
+                with self._reopening:
+                    self.environment.reopen()
                 self.reopened += 1
                 with self.view() as view:
-                    self.head = max(self.head, view.head())
+                    back = view.head()
+                if back < self.head:  # what was acknowledged is gone: nothing may be built on that
+                    self.lost = f"the store came back at record {back}, {self.head} was acknowledged"
+            except (errors.ProvdError, lmdb.Error) as e:
+                self.lost = f"the store could not be opened again: {e}"
             finally:
                 done.set()
 

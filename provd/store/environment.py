@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import time
 from typing import Any, Final
@@ -44,11 +45,15 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
 _BROKEN: Final = (
     lmdb.InvalidError,
     lmdb.CorruptedError,
-    lmdb.VersionMismatchError,
     lmdb.PageNotFoundError,
     lmdb.PanicError,
 )
 """What LMDB raises of a file that is no store, or no whole one."""
+
+
+_LOCK_BYTES: Final = 8192
+_ALMOST_NOTHING: Final = 1024 * 1024
+_LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class Environment:
@@ -72,6 +77,7 @@ class Environment:
     def _open(self) -> None:
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            _allocate_lock(self.directory)
             self.env = self._open_map()
             try:
                 wholeness.check(self.env, self.directory)
@@ -83,6 +89,11 @@ class Environment:
                 raise
         except _BROKEN:
             raise
+        except lmdb.VersionMismatchError as e:
+            raise errors.VersionMismatch(
+                f"the store in {self.directory} was written by another LMDB: {e}",
+                "run the provd that wrote it, or give another --state",
+            ) from e
         except (OSError, lmdb.Error) as e:
             raise full_or_unusable(e, self.directory) from e
 
@@ -105,6 +116,8 @@ class Environment:
             return
         with self.env.begin() as txn:
             kept = bytes(txn.get(b"format", db=meta) or b"%d" % FORMAT)
+        if not kept.isalnum():
+            raise lmdb.CorruptedError(f"{self.directory}: no format can be read")
         if not kept.isdigit() or int(kept) > FORMAT:
             raise errors.VersionMismatch(
                 f"the store in {self.directory} has format {kept.decode('ascii', 'replace')}, "
@@ -122,7 +135,9 @@ class Environment:
                 txn.put(b"format", b"%d" % FORMAT, db=self.tables["meta"])
                 txn.put(b"log", kept, db=self.tables["meta"])
             _sync_names(self.directory)
-        self.log_id = bytes(kept).decode()
+        self.log_id = bytes(kept).decode("ascii", "replace")
+        if _LOG_ID.fullmatch(self.log_id) is None:
+            raise lmdb.CorruptedError(f"{self.directory}: the log's id is damaged")
 
     def reopen(self) -> None:
         """Closes the environment and opens it again, as after a failed sync. No transaction may be open."""
@@ -136,6 +151,24 @@ class Environment:
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
+
+
+def _allocate_lock(directory: str) -> None:
+    """Takes the space of LMDB's lock file, which it writes through a mapping: on a full disk that would kill us."""
+    fd = os.open(os.path.join(directory, "lock.mdb"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(fd).st_size < _LOCK_BYTES and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, _LOCK_BYTES)
+    finally:
+        os.close(fd)
+
+
+def _is_full(directory: str) -> bool:
+    try:
+        there = os.statvfs(directory)
+    except OSError:
+        return False
+    return there.f_bavail * there.f_frsize < _ALMOST_NOTHING
 
 
 def _sync_names(directory: str) -> None:
@@ -156,7 +189,8 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
         return errors.StoreFull(
             "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"
         )
-    if "No space left" in text or "quota" in text.lower():
+    full = "No space left" in text or "quota" in text.lower()
+    if full or (isinstance(error, lmdb.DiskError) and _is_full(directory)):  # LMDB calls a short write an I/O error
         hint = "free space there; a daemon that runs goes on answering"
         return errors.StoreFull(f"no space left in {directory}: nothing was changed", hint)
     return errors.StoreUnusable(

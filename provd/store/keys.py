@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from provd.core import entry as entries
-from provd.core.records import ActionEvent
 from provd.core.verdict import ObjectState
 
 _SHORT: Final = 470
@@ -29,11 +28,11 @@ class PathState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OpenAction(msgspec.Struct, frozen=True, array_like=True):
-    """An action that has begun and not ended. `objects` and `paths` are what it declares to write."""
+    """An action that has begun and not ended. `objects` and `paths` are what its `writes` mean."""
 
     id: int
     at: int
-    event: ActionEvent
+    writes: tuple[bytes, ...]
     objects: tuple[bytes, ...]
     paths: tuple[bytes, ...]
     hold: bool = False

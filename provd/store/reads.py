@@ -28,6 +28,7 @@ _answers: Final = msgspec.msgpack.Decoder(Answered)
 _roots: Final = msgspec.msgpack.Decoder(Root)
 
 
+_PATH_MAX: Final = 4096
 MAX_BATCH: Final = 2 * 1024 * 1024
 """Bytes of records that are read at once: as JSON they still fit a line."""
 
@@ -223,6 +224,8 @@ class View:
         """The newest declared write that may have touched a path dependency; one that is open is the newest."""
         states: list[PathState] = []
         for literal in {base(kept.dep), kept.real or base(kept.dep)}:
+            if len(literal) > _PATH_MAX:
+                continue  # the system takes no such path, so nobody writes to it
             at = literal
             while True:
                 states.append(self.path_state(at))
@@ -234,8 +237,8 @@ class View:
         opened = [s for s in states if s.open]
         if opened:
             return Touch(None, max(s.open[-1] for s in opened))
-        newest = max(states, key=lambda s: s.last_end)
-        return Touch(newest.last_end, newest.last_action) if newest.last_end else None
+        newest = max(states, key=lambda s: s.last_end, default=None)
+        return Touch(newest.last_end, newest.last_action) if newest is not None and newest.last_end else None
 
     def _written_below(self, directory: bytes) -> Iterator[PathState]:
         prefix = keys.path_key(directory.rstrip(b"/") + b"/")

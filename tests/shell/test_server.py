@@ -286,13 +286,18 @@ def test_a_client_that_has_said_all_still_gets_its_answers() -> None:
     check(body)
 
 
-def test_a_half_line_at_the_end_is_no_request() -> None:
+def test_a_last_line_without_an_end_is_answered() -> None:
     async def body(service: Service) -> None:
         client = await service.client()
         client.raw(b'{"jsonrpc":"2.0","id":1,"method":"half"}')
         client.writer.write_eof()
+        assert await client.line() == {"jsonrpc": "2.0", "id": 1, "result": "half"}
         assert await client.line() is None
-        assert service.started == []
+        half = await service.client()
+        half.raw(b'{"jsonrpc":"2.0","id":1,"meth')
+        half.writer.write_eof()
+        assert (await half.line() or {})["error"]["code"] == -32700
+        assert await half.line() is None
 
     check(body)
 

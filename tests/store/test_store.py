@@ -869,7 +869,7 @@ def test_the_newest_declared_write_is_found_as_by_looking_at_all(
 
 
 def test_actions_objects_and_roots_come_back_in_order(directory: str) -> None:
-    actions = [OpenAction(n, 1, ActionEvent.BEGIN, (b"x",), (b"/r/\xff",), turn="t") for n in (70_000, 3, 300)]
+    actions = [OpenAction(n, 1, (b"object:x",), (b"x",), (b"/r/\xff",), turn="t") for n in (70_000, 3, 300)]
     state = ObjectState(b"x" * 1024, 5, 3, (7,), 9)
     roots = [Root(b"/b", 1, 2), Root(b"/a\xff", 1, 3, ("*.o",))]
     with opened(directory) as store:
