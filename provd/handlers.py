@@ -13,6 +13,7 @@ from provd.core import errors, params
 from provd.core.records import wire_name
 from provd.core.wire import Request
 from provd.recorder import Actions, Entries, Roots
+from provd.recorder.roots import check_patterns
 from provd.resolver import Resolver, absolute
 from provd.responder import Responder
 from provd.server import Connection
@@ -122,6 +123,8 @@ class Handlers:
         return result
 
     async def _add_root(self, asked: params.RootAdd) -> Any:
+        if asked.ignore is not None:
+            check_patterns(asked.ignore)
         directory = await self._resolver.directory(asked.path)
         await self._roots.add(directory, None if asked.ignore is None else tuple(asked.ignore))
         return {"roots": await self._status.roots()}

@@ -5,6 +5,7 @@ Rule: what it says was durable, and every file that it speaks of was read for th
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -176,8 +177,7 @@ class Responder:
         if asked.touching is not None:
             path = _joined(params.name_bytes(asked.touching), place, "touching")
             reals = {} if foreign else await self._resolver.real_paths([path])
-            with self._store.view() as view:
-                touching = {e.id for at in {path, reals.get(path, path)} for e in view.on_path(at)}
+            touching = await asyncio.to_thread(self._touching, {path, reals.get(path, path)})
         out: list[dict[str, Any]] = []
         after = asked.after
         while len(out) < asked.limit:
@@ -186,6 +186,7 @@ class Responder:
             if not entries:
                 return {"entries": out}
             after = entries[-1].id.key
+            await asyncio.sleep(0)  # others are answered between two slices
             kept = [e for e in entries if touching is None or e.id in touching]
             kept = [e for e in kept if asked.standing is None or e.standing == asked.standing]
             out += await self._rows(kept, asked.verdict, foreign=foreign)
@@ -193,6 +194,10 @@ class Responder:
             out = out[: asked.limit]
             after = out[-1]["key"]
         return {"entries": out, "after": after}
+
+    def _touching(self, paths: set[bytes]) -> set[EntryId]:
+        with self._store.thread_view() as view:
+            return {entry.id for path in paths for entry in view.on_path(path)}
 
     async def _rows(self, entries: list[Entry], verdict: str | None, *, foreign: bool) -> list[dict[str, Any]]:
         if verdict is None or not entries:

@@ -5,7 +5,10 @@ Rule: every change of what is watched is a record, with a gap for the subtree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+
+import pathspec
 
 from provd.core import errors, records
 from provd.core.records import wire_name
@@ -14,6 +17,10 @@ from provd.resolver import Directory
 from provd.store import Store, Writer
 from provd.store.keys import Root
 
+MAX_PATTERNS = 1000
+MAX_PATTERN = 1024
+MAX_STARS = 3
+_STARS = re.compile(r"[*?]+")
 NO_WATCHER = "this version has no watcher: answers are by reading"
 
 
@@ -57,6 +64,28 @@ class Roots:
 
         await self._store.submit(command)
         self.load()
+
+
+def check_patterns(patterns: Sequence[str]) -> None:
+    """Raises InvalidParams for ignore rules that do not parse, or that could take for ever to match.
+
+    A rule becomes a regular expression in which each star may begin anywhere: few of them are enough for any use.
+    """
+    if len(patterns) > MAX_PATTERNS:
+        raise errors.InvalidParams(f"{len(patterns)} ignore rules", f"at most {MAX_PATTERNS}")
+    for pattern in patterns:
+        names = pattern.split("/")
+        stars = max(names.count("**"), *(len(_STARS.findall(name)) for name in names))
+        if len(pattern) > MAX_PATTERN or stars > MAX_STARS:
+            raise errors.InvalidParams(
+                f"the ignore rule {pattern[:80]!r} is too long or has over {MAX_STARS} stars", "simplify it"
+            )
+        try:
+            pathspec.GitIgnoreSpec.from_lines([pattern])
+        except (ValueError, re.error) as e:
+            raise errors.InvalidParams(
+                f"the ignore rule {pattern[:80]!r} does not parse: {e}", "see gitignore(5)"
+            ) from None
 
 
 def adding(directory: Directory, ignore: tuple[str, ...] | None) -> Callable[[Writer], None]:
