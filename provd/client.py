@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 WirePath = str | dict[str, str]
 
+PROTOCOL: Final = 1
 MAX_LINE: Final = 16 * 1024 * 1024
 _PIECE: Final = 65536  # below malloc's threshold for mapping memory anew at each read
 _TRIES: Final = 60  # a question is often answered before a sleeping process would have been woken
@@ -112,14 +113,35 @@ class Client:
                 self._notes.append(reply)
             elif reply.get("id") == number or (reply.get("id") is None and "error" in reply):
                 break  # an error without an id is about a line that the daemon could not take apart: ours
-        if "error" in reply:
+            elif "id" not in reply:
+                raise self._stranger()
+        if isinstance(reply.get("error"), dict):
             raise _refusal(reply["error"])
+        if "result" not in reply:
+            raise self._stranger()
         return reply["result"]
 
     def subscribe(self, **params: Any) -> Iterator[Json]:
         """Follow the log (`log.subscribe`): yields `{"method", "params"}` as it comes, for as long as it is read."""
         self.call("log.subscribe", **params)
-        return self._notifications()
+        return self.notifications()
+
+    def notifications(self) -> Iterator[Json]:
+        """What the daemon sends unasked, after a `log.subscribe`; ends only by an exception."""
+        while True:
+            while self._notes:
+                yield self._notes.popleft()
+            message = self._message(None, eager=False)
+            if "method" in message:
+                self._notes.append(message)
+
+    def peer_pid(self) -> int | None:
+        """The process that listens, as the system tells it: 0 where it is out of sight, None where it is not told."""
+        if not hasattr(socket, "SO_PEERCRED"):
+            return None
+        told = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid: int = struct.unpack("3i", told)[0]
+        return pid
 
     def wait_closed(self) -> None:
         """Read until the daemon closes the connection; raises ProvdUnreachable after the client's timeout."""
@@ -131,6 +153,14 @@ class Client:
             return
 
     # The methods that programs use most; every other one is `call(name, ...)`.
+
+    def hello(self) -> Json:
+        """Who answers: `name`, `version`, `pid`, `roots` and so on; raises ProvdUnreachable where it is not provd."""
+        answer = self.call("daemon.hello", protocol=PROTOCOL)
+        if not _is_hello(answer):
+            raise self._stranger()
+        told: Json = answer
+        return told
 
     def clock(self) -> str:
         """A token for this moment. Take it before looking at what a value is made from."""
@@ -162,14 +192,6 @@ class Client:
         """Say how an action ended: `done`, `failed` or `aborted`."""
         answer: Json = self.call("action.end", id=action, outcome=outcome)
         return answer
-
-    def _notifications(self) -> Iterator[Json]:
-        while True:
-            while self._notes:
-                yield self._notes.popleft()
-            message = self._message(None, eager=False)
-            if "method" in message:
-                self._notes.append(message)
 
     def _deadline(self) -> float | None:
         return None if self.timeout is None else time.monotonic() + self.timeout
@@ -208,7 +230,7 @@ class Client:
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            raise ProvdUnreachable(f"what answers at {self.path} is not provd", _NAME_IT)
+            raise self._stranger()
         return message
 
     def _try_receive(self) -> bool:
@@ -248,11 +270,25 @@ class Client:
             f"the daemon at {self.path} did not answer within {self.timeout:g} s", "try again, or see what it logs"
         )
 
+    def _stranger(self) -> ProvdUnreachable:
+        return ProvdUnreachable(f"what answers at {self.path} is not provd", _NAME_IT)
+
     def _vanished(self, error: Exception) -> ProvdUnreachable:
         why = "" if isinstance(error, EOFError) else f" ({error})"
         return ProvdUnreachable(
             f"the daemon at {self.path} closed the connection before it answered{why}", "start it again: provd run"
         )
+
+
+def _is_hello(answer: Any) -> bool:
+    """Whether an answer to `daemon.hello` has what the protocol promises."""
+    if not isinstance(answer, dict) or answer.get("name") != "provd":
+        return False
+    pid, roots = answer.get("pid"), answer.get("roots")
+    try:
+        return isinstance(pid, int) and pid > 0 and isinstance(roots, list) and all(map(local_path, roots))
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _refusal(error: Json) -> RpcError:

@@ -5,6 +5,7 @@ Rule: only `run` imports the daemon; every other command is a client.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ import click
 from provd import places
 from provd.cli import names, output
 from provd.cli.command import Command, Failure, connected, given, json_option
+from provd.cli.process import Process
 from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
@@ -57,15 +59,20 @@ def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, at:
 )
 @connected
 def stop(timeout: float, at: Place) -> int:
-    """Stop the daemon and wait until it has let go of this connection."""
-    with at.connect() as client:
+    """Stop the daemon and wait until its process has ended."""
+    with at.connect() as client, Process.of(client) as process:
         client.call("daemon.shutdown")
+        deadline = time.monotonic() + timeout
         client.timeout = timeout
+        told = f"the daemon at {client.path} was told to stop"
         try:
             client.wait_closed()
         except ProvdUnreachable:
-            message = f"the daemon at {client.path} was told to stop and is still there after {timeout:g} s"
+            message = f"{told} and is still there after {timeout:g} s"
             raise Failure(message, "see what it logs, or end its process: provd status has the pid") from None
+        if not process.ended(deadline):
+            message = f"{told} and its process {process.pid} still runs after {timeout:g} s"
+            raise Failure(message, f"see what it logs, or end it: kill {process.pid}")
     output.note("stopped")
     return 0
 

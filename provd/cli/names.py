@@ -82,7 +82,7 @@ def root_around(client: Client) -> bytes | None:
 
     None where the daemon should choose: there is one root only, or the current directory is gone.
     """
-    roots = [local_path(root["path"]) for root in client.call("root.list")["roots"]]
+    roots = [local_path(root) for root in client.hello()["roots"]]  # root.list would wait for every root's disk
     try:
         here = os.path.realpath(os.getcwdb())
     except FileNotFoundError:

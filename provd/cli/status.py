@@ -25,7 +25,6 @@ Json = dict[str, Any]
 _KNOWN: Final = frozenset({"version", "pid", "uptime_s", "roots", "actions"})
 _PATHS: Final = frozenset({"socket", "state"})
 _STATES: Final = {"watching": "green", "gone": "red"}
-_PROTOCOL: Final = 1
 
 
 @click.command(cls=Command, examples=("provd status", "provd status --json | jq .roots"))
@@ -100,7 +99,7 @@ def version(as_json: bool, at: Place) -> int:
     hello, absence = None, ""
     try:
         with at.connect() as client:
-            hello = client.call("daemon.hello", protocol=_PROTOCOL)
+            hello = client.hello()
     except ProvdUnreachable as error:
         absence = error.message
     if as_json:

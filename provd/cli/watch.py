@@ -46,7 +46,15 @@ def add(directories: tuple[str, ...], ignore: tuple[str, ...], no_wait: bool, as
 def _tell_added(roots: list[dict[str, Any]], added: bytes) -> None:
     """What became of the directory; of all of them where it is not found by its real path."""
     for root in [root for root in roots if local_path(root["path"]) == added] or roots:
-        output.line(f"watching {output.name(root['path'])}: {_meaning(root)}")
+        output.line(_added(root))
+
+
+def _added(root: dict[str, Any]) -> str:
+    name, state, coverage = output.name(root["path"]), _word(root, "state"), _word(root, "coverage")
+    if state != "gone" and coverage == "none" and _word(root, "backend") == "none":
+        return f"added {name} (this version answers by reading; the watcher comes next)"
+    watched = state != "gone" and coverage in {"whole", "partial"}
+    return f"{'watching' if watched else 'added'} {name}: {_meaning(root)}"
 
 
 @watch.command(cls=Command, examples=("provd watch rm ~/repo",))

@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+HELLO: Json = {
+    "name": "provd",
+    "version": "9.9",
+    "protocol": 1,
+    "log": "ab",
+    "run": "cd",
+    "pid": 2**22 + 1,
+    "roots": [],
+}
+"""What the fake says first. No process has its pid."""
+
 
 @dataclass
 class Refusal:
@@ -81,7 +92,10 @@ class FakeDaemon:
     def __init__(self, **answers: Any) -> None:
         self.home = tempfile.mkdtemp(prefix="provd-")
         self.path = os.path.join(self.home, "s.sock")
-        self.answers: dict[str, Any] = {"root.list": {"roots": [{"path": "/watched"}]}}
+        self.answers: dict[str, Any] = {
+            "daemon.hello": HELLO | {"roots": ["/watched"]},
+            "root.list": {"roots": [{"path": "/watched"}]},
+        }
         self.asked: list[tuple[str, Json]] = []
         self.misfits: list[str] = []
         self._open: deque[socket.socket] = deque()

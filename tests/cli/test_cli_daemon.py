@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Hangup, Refusal, Stream
+from fake_daemon import HELLO, Cli, FakeDaemon, Hangup, Refusal
 
 import provd
 from provd import __version__
@@ -97,24 +97,6 @@ def test_run_says_why_it_cannot(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
     assert cli("run", code=5).err == "provd: another daemon holds it\n  next: stop that one\n"
 
 
-def test_stop_waits_for_the_end(cli: Cli) -> None:
-    cli.fake.answers["daemon.shutdown"] = Stream({})
-
-    got = cli("stop")
-
-    assert (got.out, got.err) == ("", "stopped\n")
-
-
-def test_stop_gives_up(cli: Cli) -> None:
-    cli.fake.answers["daemon.shutdown"] = Stream({}, close=False)
-
-    assert "still there after 0.1 s" in cli("stop", "--timeout", "0.1", code=5).err
-
-
-def test_stop_without_a_daemon(cli: Cli) -> None:
-    cli("stop", "--socket", "none", code=3)
-
-
 _STATUS: dict[str, Any] = {
     "version": "0.1.0",
     "pid": 12,
@@ -162,10 +144,10 @@ def test_status_of_next_to_nothing(cli: Cli) -> None:
 
 
 def test_version(cli: Cli) -> None:
-    cli.fake.answers["daemon.hello"] = hello = {"name": "provd", "version": "9.9", "pid": 3}
+    cli.fake.answers["daemon.hello"] = HELLO | {"pid": 3}
 
     assert cli("version").out == f"provd {__version__}\ndaemon 9.9 (pid 3)\n"
-    assert cli("version", "--json").json == {"version": __version__, "daemon": hello}
+    assert cli("version", "--json").json == {"version": __version__, "daemon": HELLO | {"pid": 3}}
     assert cli("--version").out == f"provd {__version__}\n"
 
 
@@ -175,6 +157,25 @@ def test_version_without_a_daemon(cli: Cli) -> None:
     assert got.out == f"provd {__version__}\n"
     assert "no daemon" in got.err
     assert cli("version", "--socket", "none", "--json").json == {"version": __version__, "daemon": None}
+
+
+_NO_ROOTS: list[Any] = [None, "/r", [7], [None], [["/r"]], [{}], [{"b64": 7}], [{"b64": "x"}]]
+_GARBAGE: list[Any] = [
+    *([], {}, None, "provd", 17, HELLO | {"name": "other"}, HELLO | {"pid": "3"}, HELLO | {"pid": 0}),
+    *(HELLO | {"roots": roots} for roots in _NO_ROOTS),
+]
+
+
+@pytest.mark.parametrize("hello", _GARBAGE)
+def test_something_else_says_hello(cli: Cli, hello: Any) -> None:
+    cli.fake.answers["daemon.hello"] = hello
+    told = f"what answers at {cli.fake.path} is not provd"
+
+    for command in (["check", "k"], ["stop"]):
+        assert cli(*command, code=3).err.startswith(f"provd: {told}\n  next: ")
+    assert cli("version").err == f"{told}\n"
+    assert cli("version", "--json").json == {"version": __version__, "daemon": None}
+    assert {method for method, _ in cli.fake.asked} == {"daemon.hello"}
 
 
 def test_audit(cli: Cli) -> None:
@@ -213,23 +214,32 @@ def test_watch(cli: Cli) -> None:
 
 
 _UNWATCHED = {"state": "degraded", "backend": "none", "coverage": "none", "why": "this version has no watcher"}
-_ROOT_WORDS: list[tuple[dict[str, Any], str]] = [
-    (_UNWATCHED, "not watched in this version, answers are by reading"),
-    (_UNWATCHED | {"state": "gone", "why": "it was replaced"}, "it was replaced"),
-    ({"state": "gone"}, "the directory is gone"),
-    ({"state": "watching", "backend": "inotify", "coverage": "partial", "why": "limit"}, "watched in part: limit"),
-    ({"state": "scanning", "backend": "poll", "coverage": "none", "why": ""}, "not watched (first scan)"),
-    ({"state": "degraded", "backend": "inotify", "coverage": "none", "why": "no memory"}, "not watched: no memory"),
-    ({"state": "watching", "coverage": "\x1bnovel"}, "\\x1bnovel"),
+_ROOT_WORDS: list[tuple[dict[str, Any], str, str]] = [
+    (_UNWATCHED | {"state": "gone", "why": "it was replaced"}, "added", "it was replaced"),
+    ({"state": "gone"}, "added", "the directory is gone"),
+    ({"state": "gone", "coverage": "whole"}, "added", "the directory is gone"),
+    ({"state": "watching", "coverage": "partial", "why": "limit"}, "watching", "watched in part: limit"),
+    ({"state": "scanning", "backend": "poll", "coverage": "none", "why": ""}, "added", "not watched (first scan)"),
+    ({"state": "degraded", "backend": "inotify", "coverage": "none", "why": "full"}, "added", "not watched: full"),
+    ({"state": "watching", "coverage": "\x1bnovel"}, "added", "\\x1bnovel"),
 ]
 
 
-@pytest.mark.parametrize(("root", "told"), _ROOT_WORDS)
-def test_roots_in_words(cli: Cli, root: dict[str, Any], told: str) -> None:
+def test_a_root_that_this_version_does_not_watch(cli: Cli) -> None:
+    here = {"path": f"{cli.here}/a"} | _UNWATCHED
+    cli.fake.answers |= {"root.add": {"roots": [here]}, "root.list": {"roots": [here]}}
+
+    told = f"added {cli.here}/a (this version answers by reading; the watcher comes next)\n"
+    assert cli("watch", "add", "a").out == told
+    assert cli("watch", "ls").out.splitlines()[1].endswith("  not watched in this version, answers are by reading")
+
+
+@pytest.mark.parametrize(("root", "word", "told"), _ROOT_WORDS)
+def test_roots_in_words(cli: Cli, root: dict[str, Any], word: str, told: str) -> None:
     here = {"path": f"{cli.here}/a"} | root
     cli.fake.answers |= {"root.add": {"roots": [{"path": "/other"} | root, here]}, "root.list": {"roots": [here]}}
 
-    assert cli("watch", "add", "a/../a").out == f"watching {cli.here}/a: {told}\n"
+    assert cli("watch", "add", "a/../a").out == f"{word} {cli.here}/a: {told}\n"
     assert cli("watch", "ls").out.splitlines()[1].endswith(f"  {told}")
 
 

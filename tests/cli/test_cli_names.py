@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, verdict
+from fake_daemon import HELLO, Cli, FakeDaemon, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,18 +103,19 @@ def test_the_root_around(
 ) -> None:
     os.mkdir(inside)
     monkeypatch.chdir(inside)
-    cli.fake.answers["root.list"] = {"roots": [{"path": path.replace("HERE", cli.here)} for path in roots]}
+    cli.fake.answers["daemon.hello"] = HELLO | {"roots": [path.replace("HERE", cli.here) for path in roots]}
 
     cli("check", "k")
 
     expected = {} if root is None else {"root": root.replace("HERE", cli.here)}
-    assert cli.fake.params_of("entry.check") == {"key": "k"} | expected
+    asked = [("daemon.hello", {"protocol": 1}), ("entry.check", {"key": "k"} | expected)]
+    assert cli.fake.asked == asked  # and not root.list, which looks at every root's disk
 
 
 def test_a_root_that_is_not_utf8(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkdir(b"\xff")
     monkeypatch.chdir(os.fsdecode(b"\xff"))
-    cli.fake.answers["root.list"] = {"roots": []}
+    cli.fake.answers["daemon.hello"] = HELLO | {"roots": [{"b64": "L/8="}, "/other"]}
 
     cli("check", "k")
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
 import socket
+import sys
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_daemon import FakeDaemon, Hangup, Raw, Refusal, Silence, Stream, in_turn, verdict
+from fake_daemon import HELLO, FakeDaemon, Hangup, Raw, Refusal, Silence, Stream, in_turn, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_SOON = 0.1
+_HANG = 60.0
 _NOTE = {"method": "log.record", "params": {"seq": 1}}
 
 
@@ -140,6 +146,87 @@ def test_something_else_answers(fake: FakeDaemon) -> None:
     fake.answers["log.clock"] = Raw(b"HTTP/1.1 400 Bad Request\r\n")
     with Client(fake.path) as client, pytest.raises(ProvdUnreachable, match="not provd"):
         client.clock()
+
+
+@pytest.mark.parametrize(
+    "line", [b"[]", b"{}", b'{"jsonrpc":"2.0"}', b'{"id":1}', b'{"id":1,"error":7}', b'{"result":{"clock":"c:1"}}']
+)
+def test_json_that_is_no_answer(fake: FakeDaemon, line: bytes) -> None:
+    fake.answers["log.clock"] = Raw(line + b"\n")
+    with Client(fake.path) as client, pytest.raises(ProvdUnreachable, match="not provd"):
+        client.clock()
+
+
+def test_hello(fake: FakeDaemon) -> None:
+    with Client(fake.path) as client:
+        assert client.hello() == HELLO | {"roots": ["/watched"]}
+        assert client.peer_pid() in (os.getpid(), None)
+
+    assert fake.asked == [("daemon.hello", {"protocol": 1})]
+
+
+def test_a_system_that_does_not_name_the_peer(fake: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "SO_PEERCRED", raising=False)
+    with Client(fake.path) as client:
+        assert client.peer_pid() is None
+
+
+@pytest.fixture
+def crowd(fake: FakeDaemon) -> Iterator[tuple[socket.socket, int]]:
+    """A listener whose queue for one connection is full, and how many wait in it."""
+    path = os.path.join(fake.home, "crowd")
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listening.bind(path)
+        listening.listen(1)
+        listening.settimeout(_HANG)
+        waiting = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+                connection.settimeout(0)
+                connection.connect(path)
+                waiting += 1
+        yield listening, waiting
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue refuses")
+def test_a_full_queue_of_connections_is_waited_for(
+    crowd: tuple[socket.socket, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening, waiting = crowd
+    connecting = threading.Event()
+    connect = socket.socket.connect
+    accepted: list[socket.socket] = []
+
+    def say_and_connect(self: socket.socket, address: str) -> None:
+        connecting.set()
+        connect(self, address)
+
+    def serve() -> None:
+        assert connecting.wait(_HANG)
+        accepted.extend(listening.accept()[0] for _ in range(waiting + 1))
+        accepted[-1].sendall(b'{"id":1,"result":{"clock":"c:1"}}\n')
+
+    monkeypatch.setattr(socket.socket, "connect", say_and_connect)
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with Client(listening.getsockname(), _HANG) as client:
+            assert client.clock() == "c:1"
+    finally:
+        thread.join()
+        for connection in accepted:
+            connection.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue refuses")
+def test_a_full_queue_is_not_waited_for_for_ever(crowd: tuple[socket.socket, int]) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ProvdUnreachable, match=r"takes no new connections.*try again"):
+        Client(crowd[0].getsockname(), _SOON)
+
+    assert time.monotonic() - begun >= _SOON * 0.9  # it did wait
 
 
 def test_what_cannot_travel_is_refused_before_it_is_sent(fake: FakeDaemon) -> None:

@@ -1,0 +1,74 @@
+"""The daemon's process from outside: whether it has ended.
+
+Rule: only a process that is known to be the daemon's is waited for. One that cannot be seen from here counts as
+ended: who waits then has the end of the connection to go by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from provd.client import Client
+
+_NAP: Final = 0.01
+"""Seconds between two looks, where the system does not tell."""
+
+
+class Process:
+    """A process to wait for; None where it cannot be seen. Make it while the process is sure to run."""
+
+    def __init__(self, pid: int | None) -> None:
+        self.pid = pid
+        self._handle: int | None = None
+        if pid is not None and hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):  # an old kernel, a sandbox, or no such process
+                self._handle = os.pidfd_open(pid)
+
+    @classmethod
+    def of(cls, client: Client) -> Process:
+        """The process of the daemon at the other end, where both say the same of it.
+
+        Another number by the system means another namespace, where the daemon's own number means nothing here.
+        """
+        pid = client.hello()["pid"]
+        return cls(pid if client.peer_pid() in (pid, None) else None)
+
+    def __enter__(self) -> Self:
+        """The process itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of it."""
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def ended(self, deadline: float) -> bool:
+        """Waits for the end; false where it still runs at the deadline (of `time.monotonic`)."""
+        if self.pid is None:
+            return True
+        if self._handle is not None:
+            ready, _, _ = select.select([self._handle], [], [], max(0.0, deadline - time.monotonic()))
+            return bool(ready)
+        while _runs(self.pid):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_NAP)
+        return True
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process exists and is more than what its parent has not asked about yet."""
+    try:
+        os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
+    except ProcessLookupError:
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"])
+    except OSError:  # no /proc, or it ended just now: the next look tells
+        return True
