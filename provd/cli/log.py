@@ -68,7 +68,8 @@ def since(clock_token: str, paths: tuple[str, ...], limit: int | None, as_json: 
             else:
                 _print(page["records"], as_json=False)
             left = None if left is None else left - len(page["records"])
-            if not page.get("more") or not page["records"] or (left is not None and left <= 0):
+            # A page may have no records and yet more behind it: none of those it looked at concern the paths.
+            if not page.get("more") or page["clock"] == asked["clock"] or (left is not None and left <= 0):
                 break
             asked["clock"] = page["clock"]
         uncovered = [] if as_json else _uncovered(client, page.get("uncovered") or [])
@@ -97,6 +98,10 @@ def _tell_end(page: dict[str, Any], whole: bool, uncovered: list[str]) -> None:
     output.note(
         f"next: provd since {output.printable(page['clock'])}" + (" (there is more)" if page.get("more") else "")
     )
+    _tell_whole(whole, uncovered)
+
+
+def _tell_whole(whole: bool, uncovered: list[str]) -> None:
     if uncovered:
         shown, *whys = uncovered
         output.warn(f"incomplete: not wholly watched: {shown}" + (f" ({'; '.join(whys)})" if whys else ""))
@@ -121,8 +126,7 @@ def log(follow: bool, start: str | None, last: int, as_json: bool, at: Place) ->
     """The latest records, one a line."""
     with at.connect(WORK_PATIENCE) as client:
         if start is None:
-            records, start = _latest(client, last)
-            _print(records, as_json)
+            start = _print_latest(client, last, as_json)
         elif not follow:
             _print_since(client, start, as_json)
         if follow:
@@ -130,28 +134,45 @@ def log(follow: bool, start: str | None, last: int, as_json: bool, at: Place) ->
     return 0
 
 
-def _latest(client: Client, last: int) -> tuple[list[dict[str, Any]], str]:
-    """The last records and the clock after them."""
+def _print_latest(client: Client, last: int, as_json: bool) -> str:
+    """Prints the last records; the clock after them."""
     if last == 0:
-        return [], client.clock()
+        return client.clock()
     page = client.call("log.since", last=last, limit=last)
-    return page["records"], page["clock"]
+    _print(page["records"], as_json)
+    left = last - len(page["records"])
+    while page.get("more") and page["records"] and left > 0:  # a page holds only so many bytes
+        page = client.call("log.since", clock=page["clock"], limit=left)
+        _print(page["records"], as_json)
+        left -= len(page["records"])
+    clock: str = page["clock"]
+    return clock
 
 
 def _print_since(client: Client, clock: str, as_json: bool) -> None:
+    whole = True
     while True:
         page = client.call("log.since", clock=clock, limit=_PAGE)
+        whole = whole and bool(page.get("complete"))
         _print(page["records"], as_json)
+        if not page.get("more") or page["clock"] == clock:
+            break
         clock = page["clock"]
-        if not page.get("more") or not page["records"]:
-            return
+    _tell_whole(whole, _uncovered(client, page.get("uncovered") or []))
 
 
 def _follow(client: Client, clock: str, as_json: bool) -> None:
-    for notification in client.subscribe(clock=clock):
-        if notification.get("method") == "log.record":
-            _print([notification["params"]], as_json)
-            sys.stdout.flush()
+    _tell_whole(client.call("log.subscribe", clock=clock).get("complete", True), [])
+    for notification in client.notifications():
+        method, told = notification.get("method"), notification.get("params") or {}
+        if method == "log.record":
+            _print([told], as_json)
+        elif method == "log.lost" and as_json:
+            output.line_json(notification)
+        elif method == "log.lost":
+            span = f"{told.get('from', '?')} to {told.get('to', '?')}"
+            output.warn(f"incomplete: records {span} are lost: {told.get('reason', '?')}")
+        sys.stdout.flush()
 
 
 def _print(records: Any, as_json: bool) -> None:

@@ -77,6 +77,19 @@ def test_since_reads_all_pages(cli: Cli) -> None:
     assert [json.loads(line) for line in cli("since", "c:0", "--json").out.splitlines()] == pages
 
 
+def test_since_goes_on_after_a_page_without_records(cli: Cli) -> None:
+    cli.fake.answers["log.since"] = in_turn(_page(clock="c:2", more=True), _page(3, clock="c:3"))
+
+    assert _seqs(cli("since", "c:0", "--path", "a").out) == [3]
+
+
+def test_a_clock_that_stands_still_is_the_end(cli: Cli) -> None:
+    cli.fake.answers["log.since"] = _page(1, clock="c:1", more=True)
+
+    assert _seqs(cli("since", "c:1").out) == [1]
+    assert _seqs(cli("log", "--since", "c:1").out) == [1]
+
+
 def test_since_stops_at_its_limit(cli: Cli) -> None:
     cli.fake.answers["log.since"] = in_turn(_page(1, 2, clock="c:2", more=True))
 
@@ -131,6 +144,27 @@ def test_log_shows_the_latest(cli: Cli) -> None:
     assert records == _numbered(2, 3, 4)
 
 
+def test_log_reads_on_until_all_are_there(cli: Cli) -> None:
+    pages = [
+        _page(2, 3, clock="c:3", more=True),
+        _page(4, clock="c:4", more=True),
+        _page(5, 6, clock="c:6", more=True),  # what came meanwhile is not asked for
+    ]
+    cli.fake.answers["log.since"] = in_turn(*pages, *pages)
+
+    assert _seqs(cli("log", "-n", "5").out) == [2, 3, 4, 5, 6]
+    asked = [{"last": 5, "limit": 5}, {"clock": "c:3", "limit": 3}, {"clock": "c:4", "limit": 2}]
+    assert [params for _, params in cli.fake.asked] == asked
+    records = [json.loads(line) for line in cli("log", "-n", "5", "--json").out.splitlines()]
+    assert records == _numbered(2, 3, 4, 5, 6)
+
+
+def test_log_has_fewer_than_asked_for(cli: Cli) -> None:
+    cli.fake.answers["log.since"] = in_turn(_page(1, clock="c:1", more=True), _page(clock="c:1", more=True))
+
+    assert _seqs(cli("log", "-n", "5").out) == [1]
+
+
 def test_log_of_nothing_reads_nothing(cli: Cli) -> None:
     assert cli("log", "-n", "0").out == ""
     assert cli.fake.asked == [("log.clock", {})]
@@ -139,7 +173,20 @@ def test_log_of_nothing_reads_nothing(cli: Cli) -> None:
 def test_log_since(cli: Cli) -> None:
     cli.fake.answers["log.since"] = in_turn(_page(1, clock="c:1", more=True), _page(2, clock="c:2"))
 
-    assert _seqs(cli("log", "--since", "c:0").out) == [1, 2]
+    got = cli("log", "--since", "c:0")
+
+    assert (_seqs(got.out), got.err) == ([1, 2], "")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_log_since_says_that_it_is_not_whole(cli: Cli, options: list[str]) -> None:
+    pages = [_page(1, clock="c:1", more=True, complete=False), _page(2, clock="c:2")]
+    cli.fake.answers["log.since"] = in_turn(*pages)
+
+    assert cli("log", "--since", "c:0", *options).err.startswith("provd: incomplete: something that nobody saw")
+
+    cli.fake.answers["log.since"] = _page(1, clock="c:1", complete=False, uncovered=["/r"])
+    assert cli("log", "--since", "c:0", *options).err == "provd: incomplete: not wholly watched: /r\n"
 
 
 def test_log_follows(cli: Cli) -> None:
@@ -165,3 +212,27 @@ def test_log_follows_from_a_clock(cli: Cli) -> None:
     assert record == _numbered(1)[0]
     assert error["error"]["code"] == "unreachable"
     assert cli.fake.asked == [("log.subscribe", {"clock": "c:0"})]
+
+
+_LOST = {"jsonrpc": "2.0", "method": "log.lost", "params": {"from": 5, "to": 9, "reason": "trimmed"}}
+
+
+def test_log_tells_of_what_was_lost(cli: Cli) -> None:
+    notes = [_LOST, {"method": "log.record", "params": _numbered(10)[0]}]
+    cli.fake.answers["log.subscribe"] = Stream({"complete": True}, after=notes)
+
+    got = cli("log", "-f", "--since", "c:4", code=3)
+
+    assert _seqs(got.out) == [10]
+    assert got.err.splitlines()[0] == "provd: incomplete: records 5 to 9 are lost: trimmed"
+    lost, record, _ = map(json.loads, cli("log", "-f", "--since", "c:4", "--json", code=3).out.splitlines())
+    assert (lost, record) == (_LOST, _numbered(10)[0])
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_log_follows_from_a_clock_that_is_not_of_this_run(cli: Cli, options: list[str]) -> None:
+    cli.fake.answers["log.subscribe"] = Stream({"complete": False})
+
+    err = cli("log", "-f", "--since", "c:0", *options, code=3).err
+
+    assert err.startswith("provd: incomplete: something that nobody saw may lie between")
