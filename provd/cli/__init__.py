@@ -1,8 +1,9 @@
 """The command `provd`: what people and scripts type.
 
 Rule: one exit code for each outcome, whatever happened, so that a script can trust it: 0 fresh or done, 1 dirty,
-2 usage, 3 daemon not reachable, 4 unknown, 5 refused or provd's own fault, 130 interrupted. Every error says
-what, why and what to do next, on stderr; with --json also on stdout, as one object.
+2 usage, 3 daemon not reachable, 4 unknown, 5 refused, provd's own fault, or an answer that could not be written
+(stdout closed or full), 130 interrupted. Every error says what, why and what to do next, on stderr; with --json also
+on stdout, as one object.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ UNREACHABLE: Final = 3
 REFUSED: Final = 5
 INTERRUPTED: Final = 128 + signal.SIGINT
 READER_GONE: Final = 128 + signal.SIGPIPE
+_NEXT: Final[dict[int | None, str]] = {
+    errno.ENOSPC: "free space, or write elsewhere",
+    errno.EBADF: "open stdout; to /dev/null where nobody wants the answer",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,7 +83,7 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        _tell(arguments, "system", str(error), "free space, or write elsewhere" if error.errno == errno.ENOSPC else "")
+        _tell(arguments, "system", str(error), _NEXT.get(error.errno, ""))
         return REFUSED
     except Exception as error:  # noqa: BLE001  (whatever it is, it must not look like a verdict)
         traceback.print_exc()

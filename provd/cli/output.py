@@ -6,6 +6,7 @@ before a terminal sees them; JSON and values are handed on as they are.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -20,14 +21,26 @@ _LOOKS: Final = {"fresh": ("✓", "+", "green"), "dirty": ("✗", "!", "red"), "
 _DIGEST_SHOWN: Final = 12
 
 
-def prepare() -> None:
-    """Make it impossible that a print fails for a strange name, or because a stream was closed by the caller.
+class _Closed(io.TextIOWrapper):
+    """Stands for a stdout that the caller closed. What cannot be delivered must not look delivered."""
 
-    A lone surrogate becomes its JSON escape.
+    def write(self, text: str) -> int:  # noqa: ARG002
+        """Raises OSError."""
+        raise OSError(errno.EBADF, "stdout is closed, so the answer is lost")
+
+
+def prepare() -> None:
+    """Make it impossible that a print fails for a strange name, or a message because the caller closed stderr.
+
+    A lone surrogate becomes its JSON escape. Every standard descriptor is open afterwards, so that no socket becomes
+    one.
     """
-    for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, stream) is None:
-            setattr(sys, stream, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  (open until the end)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  (open until the end, like the next)
+    if sys.stdout is None:
+        sys.stdout = _Closed(open(os.devnull, "wb"), encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -122,13 +122,48 @@ def test_messages_that_nobody_reads(fake: FakeDaemon) -> None:
     assert done.returncode == 128 + signal.SIGPIPE
 
 
+def _in_a_shell(fake: FakeDaemon, arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = ["sh", "-c", f'exec "$0" -m provd {arguments}', sys.executable]
+    return subprocess.run(command, env=_environment(fake), capture_output=True, timeout=_HANG, check=False)
+
+
 @pytest.mark.parametrize(("word", "code"), [("fresh", 0), ("dirty", 1), ("unknown", 4)])
 def test_closed_streams(fake: FakeDaemon, word: str, code: int) -> None:
     fake.answers["entry.check"] = verdict(word)
-    command = 'exec "$0" -m provd check k <&- >&- 2>&-'
-    done = subprocess.run(["sh", "-c", command, sys.executable], env=_environment(fake), timeout=_HANG, check=False)
 
-    assert done.returncode == code
+    assert _in_a_shell(fake, "check -q k <&- >&- 2>&-").returncode == code
+    assert _in_a_shell(fake, "check k <&- 2>&-").returncode == code
+    assert _in_a_shell(fake, "check k <&- >&- 2>&-").returncode == 5
+
+
+@pytest.mark.parametrize("options", ["", "--json"])
+@pytest.mark.parametrize("value", ["text", "", "long" * 10_000, 7, None])
+def test_a_value_that_a_closed_stdout_cannot_take(fake: FakeDaemon, value: object, options: str) -> None:
+    fake.answers["entry.get"] = verdict(value=value)
+
+    done = _in_a_shell(fake, f"get k {options} >&-")
+
+    assert done.returncode == 5
+    told = b"provd: [Errno 9] stdout is closed, so the answer is lost\n  next: open stdout; "
+    assert done.stderr.startswith(told)
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
+    assert _in_a_shell(fake, f"get k {options} >/dev/null").returncode == 0
+
+
+def test_a_stdout_that_is_only_for_reading(fake: FakeDaemon) -> None:
+    done = _in_a_shell(fake, "check k 1</dev/null")
+
+    assert done.returncode == 5
+    assert b"Traceback" not in done.stderr
+
+
+def test_no_answer_needs_no_stdout(fake: FakeDaemon) -> None:
+    fake.answers["entry.get"] = verdict()
+
+    assert _in_a_shell(fake, "get k >&-").returncode == 0  # it has no value, and stderr says so
+    fake.answers["entry.get"] = verdict("dirty")
+    assert _in_a_shell(fake, "get k >&-").returncode == 1
 
 
 def test_a_full_device(fake: FakeDaemon) -> None:
