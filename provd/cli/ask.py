@@ -211,7 +211,10 @@ def why(
     as_json: bool,
     at: Place,
 ) -> int:
-    """The verdict with all its evidence, and what the entry rests on. Exits as check does."""
+    """The verdict with all its evidence, and what the entry rests on. Exits as check does.
+
+    With --json: what the daemon answered, and so the value too, where the entry may be used.
+    """
     where = names.Scope(root, scope)
     wanted = names.key(key)
     with at.connect(_patience(timeout_ms)) as client:
@@ -225,14 +228,13 @@ def why(
 
 
 def _explained(client: Client, key: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The verdict with what the entry rests on, where the daemon is new enough to tell; without the value."""
+    """The verdict with what the entry rests on, where the daemon is new enough to tell."""
     try:
-        answer = client.get(key, deps=True, **params)
+        return client.get(key, deps=True, **params)
     except RpcError as error:
         if error.code != "params":
             raise
         return client.check(key, **params)
-    return {name: value for name, value in answer.items() if name not in {"value", "meta"}}
 
 
 @click.command(cls=Command, examples=("provd revalidate api",))

@@ -190,9 +190,13 @@ def _warn(answer: dict[str, Any], without_provenance: bool) -> None:
         output.warn("no dependencies were given: it will be unknown (no-provenance); say --sums, --dep or --no-deps")
     for dep in answer.get("absent") or []:
         output.warn(f"absent: {_named(dep)} does not exist")
+    if more := answer.get("absent_more"):
+        output.warn(f"absent: {more} more")
     for dep in answer.get("unproven") or []:
         named = _named(dep)
         output.warn(f"unproven: {named}: {hints.unproven(named)}")
+    if more := answer.get("unproven_more"):
+        output.warn(f"unproven: {more} more")
     verdict = answer.get("verdict")
     word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
     if word not in (None, "fresh") and not without_provenance:
@@ -266,7 +270,10 @@ def _print_page(page: dict[str, Any], as_json: bool) -> None:
 @json_option
 @connected
 def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
-    """Drop entries with their values and history. What rests on them becomes dirty."""
+    """Drop entries with their values and history. What rests on them becomes dirty.
+
+    With --json: one answer a line, in the order of the keys.
+    """
     where = names.Scope(root, scope)
     wanted = [names.key(key) for key in keys]
     with at.connect() as client:
@@ -274,7 +281,7 @@ def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: 
         for key in wanted:
             answer = client.call("entry.forget", key=key, **place)
             if as_json:
-                output.line_json({"key": key, **answer})
+                output.line_json(answer)
             elif answer.get("gone"):
                 output.note(f"forgot {output.printable(key)}")
             else:

@@ -143,6 +143,19 @@ def test_put_warns_of_what_is_less_than_it_seems(cli: Cli) -> None:
     assert "entry:e: nobody knows which version was read: c=$(provd clock)" in got.err
 
 
+@pytest.mark.parametrize(("field", "word"), [("absent", "does not exist"), ("unproven", "nobody knows")])
+def test_put_counts_what_the_daemon_does_not_list(cli: Cli, field: str, word: str) -> None:
+    cli.fake.answers["entry.put"] = answer = _PUT | {field: ["file:/a", "file:/b"], f"{field}_more": 98_000}
+
+    *listed, rest = cli("put", "k", "--no-deps").err.splitlines()
+
+    assert [word in line for line in listed] == [True, True]
+    assert rest == f"provd: {field}: 98000 more"
+    assert cli("put", "k", "--no-deps", "--json").json == answer
+    cli.fake.answers["entry.put"] = answer | {f"{field}_more": 0}
+    assert len(cli("put", "k", "--no-deps").err.splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     ("born", "reason"),
     [
@@ -232,6 +245,6 @@ def test_forget(cli: Cli) -> None:
 
     assert (got.out, got.err) == ("", "forgot a\nthere was no b\n")
     told = cli("forget", "a", "b", "--json", "--scope", "s").out.splitlines()
-    assert [json.loads(line) for line in told] == [{"key": "a", "gone": True}, {"key": "b", "gone": False}]
+    assert [json.loads(line) for line in told] == answers
     assert cli.fake.params_of("entry.forget") == {"key": "b", "scope": "s"}
     assert cli("forget", code=2).out == ""

@@ -298,7 +298,8 @@ def test_why_names_what_a_fresh_entry_rests_on(cli: Cli) -> None:
         "    ✓ object:o  declared",
         "    ✓ entry:e  version 12",
     ]
-    cli.fake.answers["entry.get"] = answer | {"value": "secret", "meta": {}}
+    cli.fake.answers["entry.get"] = answer = answer | {"value": "secret", "meta": {}}
+    assert cli("why", "k").out.splitlines() == lines
     assert cli("why", "k", "--json").json == answer
     cli.fake.answers["entry.get"] = verdict(deps=[{"dep": f"file:/{n}", "kept": "read"} for n in range(23)])
     assert cli("why", "k").out.splitlines()[-2:] == ["    ✓ file:/19  read", "    and 3 more"]
