@@ -52,7 +52,14 @@ class IgnoreRules:
             always = frozenset()
         if not always:
             return _from_base(base, lexical, by_pattern)
-        return _from_base(base, lexical, lambda path, is_dir: path in always or by_pattern(path, is_dir))
+        names = frozenset(map(os.path.basename, always))
+
+        def ignored(path: bytes, is_dir: bool) -> bool:
+            if os.path.basename(path) in names and (path in always or os.path.realpath(path) in always):
+                return True  # by its real path too: the base may have been named through a link
+            return by_pattern(path, is_dir)
+
+        return _from_base(base, lexical, ignored)
 
 
 def _lexical(path: bytes) -> bytes:

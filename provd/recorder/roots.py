@@ -5,6 +5,7 @@ Rule: every change of what is watched is a record, with a gap for the subtree.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 
@@ -40,7 +41,7 @@ class Roots:
         with self._store.view() as view:
             self.kept: list[Root] = sorted(view.roots(), key=lambda root: root.path)
         patterns = [(r.path, DEFAULT_PATTERNS if r.ignore is None else r.ignore) for r in self.kept]
-        self.rules = IgnoreRules(patterns, [self._own])
+        self.rules = IgnoreRules(patterns, [self._own, os.path.realpath(self._own)])
 
     @property
     def paths(self) -> list[bytes]:

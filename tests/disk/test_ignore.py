@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,3 +128,16 @@ def test_names_that_are_no_text_can_be_ignored_and_kept(here: bytes) -> None:
     write(here + b"/odd/\xff.c")
     write(here + b"/odd/new\nline.c")
     assert found_in(IgnoreRules([(here, ["*.o"])]), "tree:", here + b"/odd") == ([b"new\nline.c", b"\xff.c"], 1)
+
+
+def test_the_daemons_own_place_is_left_out_by_whatever_way_it_is_reached(tmp_path: Path) -> None:
+    here = os.fsencode(os.path.realpath(tmp_path))
+    os.makedirs(here + b"/real/w/state")
+    os.makedirs(here + b"/real/w/other/state")
+    os.symlink(b"real", here + b"/link")
+    rules = IgnoreRules([], [here + b"/real/w/state"])
+
+    for way in (b"/real/w", b"/link/w"):
+        ignored = rules.for_set(here + way)
+        assert ignored(here + way + b"/state", True)
+        assert not ignored(here + way + b"/other/state", True)
