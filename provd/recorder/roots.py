@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pathspec
 
 from provd.core import errors, records
@@ -97,13 +98,13 @@ def adding(directory: Directory, ignore: tuple[str, ...] | None) -> Callable[[Wr
         there = next((root for root in writer.roots() if root.path == path), None)
         rules = ignore if ignore is not None or there is None else there.ignore
         root = Root(path, directory.dev, directory.ino, rules)
-        if there == root:
+        if there is not None and msgspec.structs.replace(there, gap=0) == root:
             return
         if there is None:
             writer.append(records.RootChange(writer.now, "added", path))
             writer.append(records.Coverage(writer.now, path, "none", NO_WATCHER))
         reason = "root added" if there is None else "rules changed" if there.ignore != rules else "root replaced"
-        writer.append(records.Gap(writer.now, path, reason))
-        writer.put_root(root)
+        gap = writer.append(records.Gap(writer.now, path, reason))
+        writer.put_root(msgspec.structs.replace(root, gap=gap))
 
     return command

@@ -42,12 +42,16 @@ class OpenAction(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Root(msgspec.Struct, frozen=True, array_like=True):
-    """A watched directory: its real path, device and inode, and its ignore rules (None: the default ones)."""
+    """A watched directory: its real path, device and inode, and its ignore rules (None: the default ones).
+
+    `gap` is the position of its own newest gap.
+    """
 
     path: bytes
     dev: int
     ino: int
     ignore: tuple[str, ...] | None = None
+    gap: int = 0
 
 
 class Archived(msgspec.Struct, frozen=True, array_like=True):
