@@ -5,7 +5,9 @@ Rule: nothing here decides a verdict; it is for people, and for finding provd's 
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import time
 from typing import Any, Final
 
@@ -13,9 +15,9 @@ from provd import __version__
 from provd.clocks import Clocks
 from provd.core import params
 from provd.core.dependency import Kind
-from provd.core.entry import Kept, lies_in
-from provd.core.reading import Reading
-from provd.core.records import wire_name
+from provd.core.entry import lies_in
+from provd.core.reading import Reading, Signature
+from provd.core.records import to_wire, wire_name
 from provd.core.verdict import reading_of
 from provd.disk import Workers
 from provd.inquiry import Inquiry
@@ -23,7 +25,7 @@ from provd.recorder.actions import action_wire
 from provd.recorder.roots import NO_WATCHER, Roots
 from provd.resolver import Resolver
 from provd.statistics import Durations
-from provd.store import Store
+from provd.store import Store, View
 from provd.store.keys import Root
 
 _PATIENCE: Final = 2.0
@@ -58,7 +60,7 @@ class Status:
         with self._store.view() as view:
             oldest, head = view.oldest(), view.head()
             actions = [action_wire(action) for action in view.actions()]
-            entries = {"active": view.count("entries"), "archived": view.count("archive")}
+            entries = {"active": view.count("entries"), "revoked": view.count("archive")}
             records = view.count("log")
         told = {
             "version": __version__,
@@ -92,6 +94,8 @@ class Status:
             there = await self._workers.call(_present, kept, timeout=_PATIENCE)
         except TimeoutError:
             there = {}
+        with self._store.view() as view:
+            gaps = {root.path: _gap(view, max(root.gap, view.gap_all())) for root in kept}
         return [
             {
                 "path": wire_name(root.path),
@@ -103,6 +107,7 @@ class Status:
                 if there.get(root.path)
                 else "the directory is gone, was replaced, or does not answer",
                 "ignore": None if root.ignore is None else list(root.ignore),
+                "last_gap": gaps.get(root.path),
             }
             for root in kept
         ]
@@ -114,29 +119,43 @@ class Status:
         change that left no trace.
         """
         directory = None if asked.root is None else (await resolver.place(asked.root)).need_scope()
-        with self._store.view() as view:
-            kept = {
-                reading_of(k): k
-                for entry in view.all_entries()
-                if directory is None or lies_in(entry.id, directory)
-                for k in entry.deps or ()
-                if k.dep.kind is Kind.FILE and k.digest is not None and k.signature is not None
-            }
-        wanted = sorted(kept, key=lambda reading: reading.path)[: asked.sample]
+        believed = await asyncio.to_thread(self._believed, directory)
+        wanted = sorted(believed, key=lambda reading: reading.path)
+        if asked.sample is not None and asked.sample < len(wanted):
+            wanted = random.sample(wanted, asked.sample)
         mismatches: list[dict[str, Any]] = []
         for at in range(0, len(wanted), _AUDIT_SLICE):
-            mismatches += await self._compare({r: kept[r] for r in wanted[at : at + _AUDIT_SLICE]})
+            mismatches += await self._compare({r: believed[r] for r in wanted[at : at + _AUDIT_SLICE]})
         return {"files": len(wanted), "mismatches": mismatches}
 
-    async def _compare(self, kept: dict[Reading, Kept]) -> list[dict[str, Any]]:
-        found = await self._inquiry.read(frozenset(kept), _AUDIT_PATIENCE)
+    def _believed(self, directory: bytes | None) -> dict[Reading, dict[Signature, str]]:
+        """What entries keep of files: for each reading the digest by the signature that it was seen with."""
+        believed: dict[Reading, dict[Signature, str]] = {}
+        with self._store.thread_view() as view:
+            for entry in view.all_entries():
+                if directory is not None and not lies_in(entry.id, directory):
+                    continue
+                for kept in entry.deps or ():
+                    if kept.dep.kind is Kind.FILE and kept.digest is not None and kept.signature is not None:
+                        believed.setdefault(reading_of(kept), {})[kept.signature] = kept.digest
+        return believed
+
+    async def _compare(self, believed: dict[Reading, dict[Signature, str]]) -> list[dict[str, Any]]:
+        found = await self._inquiry.read(frozenset(believed), _AUDIT_PATIENCE)
         out = []
-        for reading, believed in kept.items():
+        for reading, digests in believed.items():
             there = found[reading]
-            if there.digest not in {None, believed.digest} and there.signature == believed.signature:
-                told = {"path": wire_name(reading.path), "was": believed.digest, "is": there.digest}
+            was = None if there.signature is None else digests.get(there.signature)
+            if was is not None and there.digest not in {None, was}:
+                told = {"path": wire_name(reading.path), "was": was, "is": there.digest}
                 out.append(told | {"why": "content changed and stat did not"})
         return out
+
+
+def _gap(view: View, position: int) -> dict[str, Any]:
+    """The newest gap of a root, as far as its record is still held."""
+    record = view.record(position)
+    return {"seq": position} if record is None else to_wire(position, record)
 
 
 def _present(roots: list[Root]) -> dict[bytes, bool]:
