@@ -22,7 +22,7 @@ import structlog
 from provd import __version__
 from provd.clocks import Clocks
 from provd.core import errors, records
-from provd.disk import Workers
+from provd.disk import Workers, real_directory
 from provd.handlers import Handlers
 from provd.inquiry import Inquiry
 from provd.lockfile import BoundSocket, StateDirectory
@@ -30,7 +30,7 @@ from provd.logs import configure
 from provd.recorder import Actions, Entries, Roots
 from provd.recorder.actions import end_held
 from provd.recorder.roots import adding
-from provd.resolver import Resolver, real_directory
+from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.server import Server
 from provd.settings import Settings

@@ -7,7 +7,6 @@ is all judged again, at most three times.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar, TypeVarTuple
 
@@ -18,7 +17,7 @@ from provd.core.dependency import Kind, Member
 from provd.core.entry import Entry, EntryId
 from provd.core.reading import Found, Reading, Signature
 from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Question, Verdict
-from provd.disk import IgnoreRules, MountTable, ReadingJob, Workers, signature
+from provd.disk import IgnoreRules, ReadingJob, Workers, signature_of
 from provd.store import Store, View
 
 _Result = TypeVar("_Result")
@@ -27,7 +26,6 @@ Targets = Mapping[EntryId, Entry | None]
 ATTEMPTS: Final = 3
 _BIG: Final = 2000
 """Dependencies that are judged in a thread: so many take some milliseconds."""
-_THOUGHT: Final = 600.0
 _QUICK_FILES: Final = 16
 _QUICK_BYTES: Final = 256 * 1024
 """What is read at once in the loop: about as long as two hand-overs to a thread."""
@@ -69,7 +67,7 @@ class Inquiry:
         self._store = store
         self._workers = workers
         self._rules = rules
-        self._mounts = MountTable()
+        self._mounts = workers.mounts
 
     async def judge(self, targets: Callable[[View], Targets], question: Question, timeout: float) -> Answer:  # noqa: ASYNC109
         """Judges the entries that `targets` takes from a view, within `timeout` seconds."""
@@ -98,10 +96,10 @@ class Inquiry:
         return Answer(moving, facts.position, facts.position, Findings())
 
     async def _think(self, big: bool, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
-        """Judges; in a thread where it is so much that others would wait for it."""
+        """Judges; in a thread where it is so much that others would wait for it (not a worker: those may all hang)."""
         if not big:
             return function(*arguments)
-        return await self._workers.call(function, *arguments, timeout=_THOUGHT)
+        return await asyncio.to_thread(function, *arguments)
 
     async def reread(self, unread: Unread, question: Question, timeout: float) -> Findings:  # noqa: ASYNC109
         """What must be read to judge the entries that a decision stumbled over, all at one moment."""
@@ -112,9 +110,9 @@ class Inquiry:
         if not readings:
             return {}
         if self._is_quick(readings):
-            job = ReadingJob(tuple(readings), self._rules(), _QUICK_BYTES)
+            job = ReadingJob(tuple(readings), self._rules(), _QUICK_BYTES, self._mounts.now())
             job.run()
-            if not job.too_big:
+            if not job.not_quick:
                 return job.results()
         return await self._workers.read(tuple(readings), self._rules(), timeout)
 
@@ -127,9 +125,10 @@ class Inquiry:
             if reading.kind is not Kind.FILE or reading.path.startswith(b"/proc/"):  # other namespaces lie there
                 return False
             try:
-                size += os.stat(reading.path).st_size
-            except OSError:  # absent, or in trouble: told as soon as it is asked
+                there = signature_of(reading.path)
+            except OSError:  # in trouble: told as soon as it is asked
                 continue
+            size += 0 if there is None else there.size
         return size <= _QUICK_BYTES
 
     async def _read(self, need: NeedDigests, deadline: float) -> Findings:
@@ -137,10 +136,7 @@ class Inquiry:
         found = await self.read(need.readings, left)
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
-            try:
-                stats = await self._workers.call(signatures, need.stats, timeout=left)
-            except TimeoutError:
-                stats = {}
+            stats = await self._workers.each(signature_of, need.stats, left)
         return Findings(found, stats)
 
     @staticmethod
@@ -157,18 +153,3 @@ def settle_again(view: View, targets: Targets, question: Question, findings: Fin
     if not need.readings <= findings.found.keys():
         return Unread(targets)
     return verdict.settle(need, findings.found, findings.stats)
-
-
-def signatures(paths: frozenset[bytes]) -> dict[bytes, Signature | None]:
-    """The signature of each path, links followed; None where it is absent. What cannot be statted is left out."""
-    out: dict[bytes, Signature | None] = {}
-    for path in paths:
-        try:
-            st = os.stat(path)
-        except (FileNotFoundError, NotADirectoryError):
-            out[path] = None
-        except OSError:
-            continue
-        else:
-            out[path] = signature(st)
-    return out

@@ -6,22 +6,20 @@ questions about a directory that is gone are still answered.
 
 from __future__ import annotations
 
-import os
-import stat
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
 from provd.core import dependency, errors, params
 from provd.core.dependency import PATH_KINDS, Dependency, base
-from provd.disk import Workers
+from provd.disk import Directory, RealPaths, Workers, real_directory
 from provd.store import Store
 
 _PATIENCE = 2.0
 """Seconds for which a root's directory is waited for."""
 _MANY = 2000
 """Dependencies whose parsing takes some milliseconds."""
-_PARSED = 60.0
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -38,14 +36,6 @@ class Place(msgspec.Struct, frozen=True):
                 'send root (any directory), or scope: "NAME" for what belongs to none; provd watch ls shows the roots',
             )
         return self.scope
-
-
-class Directory(msgspec.Struct, frozen=True):
-    """An existing directory: its real path, device and inode."""
-
-    path: bytes
-    dev: int
-    ino: int
 
 
 class Resolver:
@@ -79,7 +69,7 @@ class Resolver:
     async def _real(self, root: bytes) -> bytes:
         shown = root.decode("utf-8", "backslashreplace")
         try:
-            real, directory = await self._workers.call(real_directory, root, timeout=_PATIENCE)
+            real, directory = await self._workers.call(real_directory, root, timeout=_PATIENCE, about=root)
         except (OSError, ValueError) as e:  # TimeoutError is an OSError
             raise errors.RootMissing(f"{shown}: {e or 'it does not answer'}", "send an existing directory") from None
         if directory is None and not self._known(real):
@@ -91,7 +81,7 @@ class Resolver:
         where = absolute(params.name_bytes(path), "path")
         shown = where.decode("utf-8", "backslashreplace")
         try:
-            _, directory = await self._workers.call(real_directory, where, timeout=_PATIENCE)
+            _, directory = await self._workers.call(real_directory, where, timeout=_PATIENCE, about=where)
         except (OSError, ValueError) as e:
             raise errors.RootMissing(f"{shown}: {e or 'it does not answer'}", "give an existing directory") from None
         if directory is None:
@@ -99,10 +89,10 @@ class Resolver:
         return directory
 
     async def dependencies(self, given: params.Dependencies, root: bytes | None) -> list[tuple[Dependency, str | None]]:
-        """As the function `dependencies`; in a thread where they are many."""
+        """As the function `dependencies`; in a thread where they are many (not a worker: those may all hang)."""
         if len(given) <= _MANY:
             return dependencies(given, root)
-        return await self._workers.call(dependencies, given, root, timeout=_PARSED)
+        return await asyncio.to_thread(dependencies, given, root)
 
     async def real_bases(self, deps: Iterable[Dependency]) -> dict[bytes, bytes]:
         """The real path of the base of each path dependency, where it can be told in time."""
@@ -110,12 +100,7 @@ class Resolver:
 
     async def real_paths(self, paths: Collection[bytes]) -> dict[bytes, bytes]:
         """The real path of each path, where it can be told in time."""
-        if not paths:
-            return {}
-        try:
-            return await self._workers.call(real_paths, paths, timeout=_PATIENCE)
-        except TimeoutError:
-            return {}
+        return await self._workers.each(RealPaths(), paths, _PATIENCE)
 
 
 def absolute(path: bytes, field: str) -> bytes:
@@ -138,32 +123,4 @@ def dependencies(given: params.Dependencies, root: bytes | None) -> list[tuple[D
         text, digest = params.wire_dependency(one)
         dep = dependency.parse(text, root)
         out.append((dep, None if digest is None else dependency.check_digest(dep, digest)))
-    return out
-
-
-def real_directory(path: bytes) -> tuple[bytes, Directory | None]:
-    """The real path of `path`, and the directory there, None where there is none. Raises OSError, ValueError."""
-    real = os.path.realpath(path)
-    try:
-        st = os.stat(real)
-    except (FileNotFoundError, NotADirectoryError):
-        return real, None
-    return real, Directory(real, st.st_dev, st.st_ino) if stat.S_ISDIR(st.st_mode) else None
-
-
-def real_paths(paths: Iterable[bytes]) -> dict[bytes, bytes]:
-    """The real path of each path. Each directory is resolved once."""
-    directories: dict[bytes, bytes] = {}
-    out: dict[bytes, bytes] = {}
-    for path in paths:
-        parent, _, name = path.rpartition(b"/")
-        try:
-            if name in {b"", b".", b".."} or os.path.islink(path):
-                out[path] = os.path.realpath(path)
-                continue
-            if parent not in directories:
-                directories[parent] = os.path.realpath(parent or b"/")
-        except OSError:
-            continue
-        out[path] = directories[parent].rstrip(b"/") + b"/" + name
     return out

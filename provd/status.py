@@ -19,14 +19,13 @@ from provd.core.entry import lies_in
 from provd.core.reading import Reading, Signature
 from provd.core.records import to_wire, wire_name
 from provd.core.verdict import reading_of
-from provd.disk import Workers
+from provd.disk import Workers, signature_of
 from provd.inquiry import Inquiry
 from provd.recorder.actions import action_wire
 from provd.recorder.roots import NO_WATCHER, Roots
 from provd.resolver import Resolver
 from provd.statistics import Durations
 from provd.store import Store, View
-from provd.store.keys import Root
 
 _PATIENCE: Final = 2.0
 _AUDIT_SLICE: Final = 256
@@ -90,21 +89,19 @@ class Status:
     async def roots(self) -> list[dict[str, Any]]:
         """The roots as the wire has them."""
         kept = list(self._roots.kept)
-        try:
-            there = await self._workers.call(_present, kept, timeout=_PATIENCE)
-        except TimeoutError:
-            there = {}
+        found = await self._workers.each(signature_of, [root.path for root in kept], _PATIENCE, apart=True)
+        there = {(path, now.dev, now.ino) for path, now in found.items() if now is not None}
         with self._store.view() as view:
             gaps = {root.path: _gap(view, max(root.gap, view.gap_all())) for root in kept}
         return [
             {
                 "path": wire_name(root.path),
-                "state": "degraded" if there.get(root.path) else "gone",
+                "state": "degraded" if (root.path, root.dev, root.ino) in there else "gone",
                 "backend": "none",
                 "coverage": "none",
                 "uncovered": [wire_name(root.path)],
                 "why": NO_WATCHER
-                if there.get(root.path)
+                if (root.path, root.dev, root.ino) in there
                 else "the directory is gone, was replaced, or does not answer",
                 "ignore": None if root.ignore is None else list(root.ignore),
                 "last_gap": gaps.get(root.path),
@@ -156,16 +153,3 @@ def _gap(view: View, position: int) -> dict[str, Any]:
     """The newest gap of a root, as far as its record is still held."""
     record = view.record(position)
     return {"seq": position} if record is None else to_wire(position, record)
-
-
-def _present(roots: list[Root]) -> dict[bytes, bool]:
-    """Which roots are still the directories that they were."""
-    out = {}
-    for root in roots:
-        try:
-            st = os.stat(root.path)
-        except OSError:
-            out[root.path] = False
-        else:
-            out[root.path] = (st.st_dev, st.st_ino) == (root.dev, root.ino)
-    return out

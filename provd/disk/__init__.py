@@ -4,16 +4,21 @@ from provd.disk.files import signature
 from provd.disk.ignore import DEFAULT_PATTERNS, IgnoreRules
 from provd.disk.job import ReadingJob, read_now
 from provd.disk.kernelfs import is_network
+from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
 from provd.disk.mounts import MountTable
 from provd.disk.workers import Workers
 
 __all__ = [
     "DEFAULT_PATTERNS",
+    "Directory",
     "IgnoreRules",
     "MountTable",
     "ReadingJob",
+    "RealPaths",
     "Workers",
     "is_network",
     "read_now",
+    "real_directory",
     "signature",
+    "signature_of",
 ]

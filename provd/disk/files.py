@@ -13,19 +13,27 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from provd.core import dependency
 from provd.core.reading import Found, Signature
 from provd.disk.kernelfs import FileSystems
-from provd.disk.trail import Step, Trails
+from provd.disk.mounts import UNKNOWN, Mounts
+from provd.disk.places import Turn
+
+if TYPE_CHECKING:
+    from provd.disk.trail import Trails, Way
 
 PIECE: Final = 1 << 20
 """Bytes that are read at once, and between which a cancelled job ends."""
 
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CHECKED: Final = 64
+"""Names of a directory between which a cancelled job ends."""
+_ENCODING: Final = sys.getfilesystemencoding()
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 _REPLACED: Final = _GONE | {errno.ELOOP, errno.ENXIO}
 _SECOND: Final = 1_000_000_000
@@ -37,8 +45,8 @@ class Cancelled(Exception):
     """The job was told to stop."""
 
 
-class TooBig(Exception):
-    """A file is bigger than the attempt may read."""
+class NotQuick(Exception):
+    """It takes longer than a quick attempt may: a file is too big, or a tick has to pass."""
 
 
 class Changed(Exception):
@@ -98,7 +106,8 @@ class Attempt:
 
     `known` holds what an earlier attempt saw: a file that has not changed since is not hashed again. With `trails`
     the way to each path is noted; without, one thing is read and its way does not matter. `most` bounds the bytes
-    of one file (TooBig).
+    of one file (NotQuick). `turn` is told where it goes. `mounted` are the names over which something may be mounted,
+    None where that is not known.
     """
 
     def __init__(
@@ -109,20 +118,29 @@ class Attempt:
         known: Mapping[bytes, Seen] | None = None,
         trails: Trails | None = None,
         most: int | None = None,
+        turn: Turn | None = None,
+        mounts: Mounts = UNKNOWN,
     ) -> None:
         self.algorithm = algorithm
         self.systems = systems
         self.known = known or {}
         self.seen: list[Seen | Listing] = []
-        self.steps: list[Step] = []
+        self.ways: list[Way] = []
         self.most = most
+        self.mounted = mounts.names
+        self._turn = None if mounts.all_local else turn
         self._trails = trails
         self._cancelled = cancelled
 
-    def follow(self, path: bytes) -> None:
-        """Notes how `path` is resolved, before it is looked at, where more than one thing is read; raises OSError."""
+    def follow(self, path: bytes, *, last: bool = True) -> None:
+        """Notes how `path` is resolved, before it is looked at, where more than one thing is read.
+
+        Without `last` a link at its end is not followed. Raises OSError, Hangs, NotQuick.
+        """
         if self._trails is not None:
-            self.steps += self._trails.take(path)
+            if self._turn is not None:
+                self._turn.cross(path)
+            self.ways.append(self._trails.take(path, follow=last))
 
     def check(self) -> None:
         """Raises Cancelled if the job was told to stop."""
@@ -130,8 +148,10 @@ class Attempt:
             raise Cancelled
 
     def look(self, path: bytes, *, follow: bool) -> Look:
-        """What `path` is now; raises OSError where that cannot be said."""
-        at = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+        """What `path` is now; raises OSError where that cannot be said, and Hangs."""
+        if self._turn is not None:
+            self._turn.cross(path)
+        at = coarse_clock()
         try:
             result = os.stat(path, follow_symlinks=follow)
         except OSError as error:
@@ -158,6 +178,11 @@ def signature(result: os.stat_result) -> Signature:
     )
 
 
+def coarse_clock() -> int:
+    """The clock by which most kernels stamp."""
+    return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+
+
 def is_young(of: Signature, at: int) -> bool:
     """Whether an equal `stat` later would not prove that nothing was written after the look `at`.
 
@@ -170,7 +195,7 @@ def is_young(of: Signature, at: int) -> bool:
 
 
 def read_file(path: bytes, attempt: Attempt) -> Found:
-    """What reading `path` gives, links followed; raises Changed, Cancelled, TooBig, OSError."""
+    """What reading `path` gives, links followed; raises Changed, Cancelled, NotQuick, OSError."""
     attempt.follow(path)
     now = attempt.look(path, follow=True)
     if now.sort is Sort.FILE:
@@ -213,7 +238,7 @@ def _hash_file(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> tup
         if not stat.S_ISREG(before.mode) or (before.dev, before.ino) != (now.signature.dev, now.signature.ino):
             raise Changed(path)
         if attempt.most is not None and before.size > attempt.most:
-            raise TooBig
+            raise NotQuick
         raw = _hash(descriptor, before.size, attempt)
         if signature(os.fstat(descriptor)) != before:
             raise Changed(path)
@@ -231,7 +256,7 @@ def _hash(descriptor: int, size: int, attempt: Attempt) -> bytes:
         if len(piece) == size:  # less than was asked for, so this is the end
             return hasher.digest()
         if attempt.most is not None:  # it grows, and nobody knows how far
-            raise TooBig
+            raise NotQuick
     buffer = memoryview(bytearray(PIECE))
     while (count := read_piece(descriptor, buffer)) > 0:
         hasher.update(buffer[:count])
@@ -250,28 +275,54 @@ def read_piece(descriptor: int, buffer: memoryview) -> int:
 
 
 def list_directory(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> Listing:
-    """The names and types in the directory that a look has just found; raises Changed, Cancelled, OSError."""
+    """The names and types in the directory that a look has just found; raises Changed, Cancelled, OSError.
+
+    It is listed by descriptor, so that it is the one that was looked at, whatever is put in its place.
+    """
     assert now.signature is not None
     regular = Sort.SPECIAL if attempt.systems.is_kernel(now.signature.dev, path) else Sort.FILE
-    entries = []
     try:
-        with os.scandir(path) as names:
-            for entry in names:
-                entries.append((entry.name, _entry_sort(entry, regular)))
-                attempt.check()
+        descriptor = os.open(path, _LIST if follow else _LIST | os.O_NOFOLLOW)
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in _REPLACED:
             raise Changed(path) from error
         raise
-    if attempt.look(path, follow=follow).signature != now.signature:
-        raise Changed(path)
-    entries.sort()
-    listing = Listing(path, follow, now.signature, tuple(entries), is_young(now.signature, now.at))
+    try:
+        if signature(os.fstat(descriptor)) != now.signature:
+            raise Changed(path)
+        entries = _entries(path, descriptor, regular, attempt)
+        if signature(os.fstat(descriptor)) != now.signature:
+            raise Changed(path)
+    finally:
+        os.close(descriptor)
+    listing = Listing(path, follow, now.signature, entries, is_young(now.signature, now.at))
     attempt.seen.append(listing)
     return listing
 
 
-def _entry_sort(entry: os.DirEntry[bytes], regular: Sort) -> Sort:
+def _entries(path: bytes, descriptor: int, regular: Sort, attempt: Attempt) -> tuple[tuple[bytes, Sort], ...]:
+    """What is in a directory, sorted.
+
+    A listing says what a name was made as, not what is mounted over it. Over a file that may be anything but a
+    directory or a link, and what it is has to be asked; over a directory it can only be a directory.
+    """
+    mounted, start = attempt.mounted, path.rstrip(b"/") + b"/"
+    entries = []
+    with os.scandir(descriptor) as listed:
+        for entry in listed:
+            name = entry.name.encode(_ENCODING, "surrogateescape")
+            sort = _entry_sort(entry, regular)
+            if (mounted is None or name in mounted) and sort not in {Sort.DIRECTORY, Sort.LINK}:
+                sort = attempt.look(start + name, follow=False).sort
+                if sort is Sort.ABSENT:
+                    raise Changed(path)
+            entries.append((name, sort))
+            if not len(entries) % _CHECKED:
+                attempt.check()
+    return tuple(sorted(entries))
+
+
+def _entry_sort(entry: os.DirEntry[str], regular: Sort) -> Sort:
     if entry.is_symlink():
         return Sort.LINK
     if entry.is_dir(follow_symlinks=False):

@@ -11,20 +11,25 @@ nothing but its own reading.
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from provd.core.dependency import Kind
+from provd.core import glob
+from provd.core.dependency import PATTERN_KINDS, Kind
 from provd.core.reading import Found, Reading, Trouble
-from provd.disk.files import Attempt, Cancelled, Changed, Listing, Seen, TooBig, read_file, unchanged
+from provd.disk.files import Attempt, Cancelled, Changed, Listing, NotQuick, Seen, read_file, unchanged
 from provd.disk.ignore import IgnoreRules
 from provd.disk.kernelfs import FileSystems
+from provd.disk.mounts import UNKNOWN, Mounts, mounted
+from provd.disk.places import HANGS, Entry, Hangs, Turn, place_of
 from provd.disk.sets import read_set, reason
-from provd.disk.trail import Step, Trails
+from provd.disk.stamps import Stamps
+from provd.disk.trail import Trails, Way
 
 ROUNDS: Final = 3
 """How often one thing is read at most."""
@@ -35,29 +40,39 @@ class _Outcome(msgspec.Struct, frozen=True):
 
     found: Found
     seen: Sequence[Seen | Listing] = ()
-    steps: Sequence[Step] = ()
+    ways: Sequence[Way] = ()
 
 
+_LONGEST: Final = 4095
+"""Bytes of a path that a system call takes."""
 _LATE: Final = Found(trouble=Trouble.TIMEOUT, detail="not read in time")
 
 
 class ReadingJob:
     """Some readings that have to be true at one moment.
 
-    `found` holds, at any time, only what was shown to be of one moment, and what failed. With `most` the job ends
-    `too_big` when it meets a file of more bytes.
+    `found` holds, at any time, only what was shown to be of one moment, and what failed. With `most` it is a quick
+    one: it ends `not_quick` when it meets a file of more bytes, or has to wait.
     """
 
-    def __init__(self, readings: Sequence[Reading], rules: IgnoreRules, most: int | None = None) -> None:
-        self.too_big = False
+    shared: Final = True
+    """More threads than one help: one of them may hang."""
+
+    def __init__(
+        self, readings: Sequence[Reading], rules: IgnoreRules, most: int | None = None, mounts: Mounts | None = None
+    ) -> None:
+        self.not_quick = False
         self._most = most
         self.found: dict[Reading, Found] = {}
         self._readings = tuple(dict.fromkeys(readings))
         self._rules = rules
         self._systems = FileSystems()
+        # One file alone needs nothing of what is mounted; who makes many jobs keeps a table.
         several = len(self._readings) > 1 or any(r.kind is not Kind.FILE for r in self._readings)
-        self._trails = Trails() if several else None
+        self._mounts = mounts or (mounted() if several else UNKNOWN)
+        self._trails = Trails(Stamps(self._mounts), may_wait=most is None) if several else None
         self._cancelled = False
+        self._refused = 0
         self._lock = threading.Lock()  # for bookkeeping, never held over a call that can block
         self._reads = dict.fromkeys(self._readings, 0)
         self._known: dict[Reading, dict[bytes, Seen]] = {}
@@ -74,14 +89,16 @@ class ReadingJob:
         """Whether `found` holds everything."""
         return len(self.found) == len(self._readings)
 
-    def run(self) -> None:
+    def run(self, turn: Turn | None = None) -> None:
         """Takes part in the job until there is nothing left to take; for threads that may block.
 
-        A thread that finds all the rest in other threads' hands leaves: whoever ends the last reading goes on.
+        A thread that finds all the rest in other threads' hands, or in places that are full, leaves: whoever ends
+        the last reading goes on. `turn` says where the thread is, if it matters.
         """
-        with contextlib.suppress(Cancelled, TooBig):
-            while not self._cancelled and self._step():
-                pass
+        with contextlib.suppress(Cancelled, NotQuick):
+            while not self._cancelled and (step := self._take(turn)) is not None:
+                act, reading = step
+                act(reading, turn)
 
     def cancel(self) -> None:
         """Ends the work of all threads as soon as they can: between members and between pieces of a file."""
@@ -104,35 +121,61 @@ class ReadingJob:
         with self._lock:
             return {reading: self.found.get(reading, _LATE) for reading in self._readings}
 
-    def _step(self) -> bool:
-        """One reading or one second look; False if there is nothing to take."""
+    def _take(self, turn: Turn | None) -> tuple[Callable[[Reading, Turn | None], None], Reading] | None:
+        """One reading, or one second look, to be made by this thread; None if there is nothing to take."""
         with self._lock:
-            if self._to_read:
-                reading, act = self._to_read.popleft(), self._read
-                self._being_read.add(reading)
-                self._reads[reading] += 1
-            elif self._to_confirm:
-                reading, act = self._to_confirm.popleft(), self._confirm
-                self._being_confirmed.add(reading)
+            while True:
+                refused = self._refused
+                if self._to_read and (reading := self._next(self._to_read, turn, self._not_read)) is not None:
+                    self._being_read.add(reading)
+                    self._reads[reading] += 1
+                    return self._read, reading
+                if (
+                    self._to_confirm
+                    and (reading := self._next(self._to_confirm, turn, self._not_confirmed)) is not None
+                ):
+                    self._being_confirmed.add(reading)
+                    return self._confirm, reading
+                if refused == self._refused:  # else that may have ended a round
+                    return None
+
+    def _next(self, waiting: deque[Reading], turn: Turn | None, refused: Callable[[Reading], None]) -> Reading | None:
+        """The first reading that waits whose place has room; what waits for a place that hangs is over."""
+        if turn is None:
+            return waiting.popleft()
+        for _ in range(len(waiting)):
+            reading = waiting.popleft()
+            entry = turn.go(place_of(reading, self._mounts))
+            if entry is Entry.IN:
+                return reading
+            if entry is Entry.FULL:
+                waiting.append(reading)
             else:
-                return False
-        act(reading)
-        return True
+                refused(reading)
+        return None
 
-    def _attempt(self, reading: Reading) -> Attempt:
-        known = self._known.get(reading)
-        return Attempt(reading.algorithm, self._systems, lambda: self._cancelled, known, self._trails, self._most)
+    def _attempt(self, reading: Reading, turn: Turn | None) -> Attempt:
+        return Attempt(
+            reading.algorithm,
+            self._systems,
+            lambda: self._cancelled,
+            self._known.get(reading),
+            self._trails,
+            self._most,
+            turn,
+            self._mounts,
+        )
 
-    def _read(self, reading: Reading) -> None:
-        attempt = self._attempt(reading)
+    def _read(self, reading: Reading, turn: Turn | None) -> None:
+        attempt = self._attempt(reading, turn)
         changed: bytes | None = None
         outcome = _Outcome(Found())
         try:
             outcome = _outcome(reading, self._rules, attempt)
         except Changed as change:
             changed = change.path
-        except TooBig:
-            self.too_big = True
+        except NotQuick:
+            self.not_quick = True
             raise
         with self._lock:
             if reading not in self._being_read:  # given up meanwhile
@@ -142,8 +185,16 @@ class ReadingJob:
                 self._outcomes[reading] = outcome
             else:
                 self._again(reading, changed, attempt.seen)
-            if not self._to_read and not self._being_read:
-                self._start_round()
+            self._all_read()
+
+    def _not_read(self, reading: Reading) -> None:
+        self._refused += 1
+        self._outcomes[reading] = _Outcome(HANGS)
+        self._all_read()
+
+    def _all_read(self) -> None:
+        if not self._to_read and not self._being_read:
+            self._start_round()
 
     def _start_round(self) -> None:
         """Everything that was read is to be looked at again; one thing alone only where it is young."""
@@ -153,22 +204,34 @@ class ReadingJob:
         seen = [thing for outcome in self._outcomes.values() for thing in outcome.seen[:2]]
         needed = self._trails is not None or any(thing.young for thing in seen)
         for reading, outcome in self._outcomes.items():
-            if needed and (outcome.seen or outcome.steps):
+            if needed and (outcome.seen or outcome.ways):
                 self._to_confirm.append(reading)
             else:
                 self.found[reading] = outcome.found
 
-    def _confirm(self, reading: Reading) -> None:
+    def _confirm(self, reading: Reading, turn: Turn | None) -> None:
         outcome = self._outcomes[reading]
-        differing = _first_differing(outcome, self._attempt(reading), self._trails)
+        differing: bytes | None = None
+        try:
+            differing = _first_differing(outcome, self._attempt(reading, turn), self._trails)
+        except Hangs:
+            outcome = _Outcome(HANGS)
         with self._lock:
             self._being_confirmed.discard(reading)
             if differing is None:
                 self.found[reading] = outcome.found
             else:
                 self._differing[reading] = differing
-            if not self._to_confirm and not self._being_confirmed:
-                self._end_round()
+            self._all_confirmed()
+
+    def _not_confirmed(self, reading: Reading) -> None:
+        self._refused += 1
+        self.found[reading] = HANGS
+        self._all_confirmed()
+
+    def _all_confirmed(self) -> None:
+        if not self._to_confirm and not self._being_confirmed:
+            self._end_round()
 
     def _end_round(self) -> None:
         for reading, path in self._differing.items():
@@ -191,40 +254,45 @@ class ReadingJob:
             self._outcomes[reading] = _Outcome(Found(trouble=Trouble.MOVING, detail=detail, paths=paths))
 
 
-def read_now(reading: Reading, rules: IgnoreRules | None = None) -> Found:
+def read_now(reading: Reading, rules: IgnoreRules | None = None, mounts: Mounts | None = None) -> Found:
     """One reading in this thread, however long it takes."""
-    job = ReadingJob([reading], rules or IgnoreRules())
+    job = ReadingJob([reading], rules or IgnoreRules(), mounts=mounts)
     job.run()
     return job.found[reading]
 
 
 def _outcome(reading: Reading, rules: IgnoreRules, attempt: Attempt) -> _Outcome:
-    """One attempt at one reading; raises Changed, Cancelled and TooBig."""
+    """One attempt at one reading; raises Changed, Cancelled and NotQuick."""
+    if len(reading.path) > _LONGEST and _is_too_long(reading):
+        return _Outcome(Found(trouble=Trouble.UNREADABLE, detail=reason(OSError(errno.ENAMETOOLONG, ""))))
     try:
         found = read_file(reading.path, attempt) if reading.kind is Kind.FILE else read_set(reading, rules, attempt)
-    except (Changed, Cancelled, TooBig):
+    except (Changed, Cancelled, NotQuick):
         raise
+    except Hangs:
+        return _Outcome(HANGS)
     except OSError as error:
         return _Outcome(Found(trouble=Trouble.UNREADABLE, detail=reason(error)))
     except Exception as error:  # noqa: BLE001 - a fault of provd's own must not pass for an answer, nor for silence
         return _Outcome(Found(trouble=Trouble.UNREADABLE, detail=f"internal: {error!r}"))
-    return _Outcome(found) if found.trouble else _Outcome(found, attempt.seen, attempt.steps)
+    return _Outcome(found) if found.trouble else _Outcome(found, attempt.seen, attempt.ways)
+
+
+def _is_too_long(reading: Reading) -> bool:
+    """Whether no system call takes the path, or the part of the pattern without a wildcard."""
+    path = glob.compile_pattern(reading.path).base if reading.kind in PATTERN_KINDS else reading.path
+    return len(path) > _LONGEST
 
 
 def _first_differing(outcome: _Outcome, attempt: Attempt, trails: Trails | None) -> bytes | None:
-    for step in dict.fromkeys(outcome.steps):
-        attempt.check()
-        if trails is None or not _held(step, trails):
-            return step.path
+    if trails is not None:
+        for way in outcome.ways:
+            attempt.check()
+            departed = trails.departure(way)
+            if departed is not None:
+                return departed
     for thing in outcome.seen:
         attempt.check()
         if not unchanged(thing, attempt):
             return thing.path
     return None
-
-
-def _held(step: Step, trails: Trails) -> bool:
-    try:
-        return trails.held(step)
-    except OSError:
-        return False

@@ -76,6 +76,7 @@ NETWORK: Final = frozenset(
         0xFF534D42,  # cifs
     }
 )
+BTRFS: Final = 0x9123683E
 
 _STATFS_BYTES: Final = 512
 """More than any `struct statfs`; only its first field, the type, is looked at."""

@@ -2,14 +2,20 @@
 
 Rule: where nothing that is mounted can hang, small files are read at once, without a thread. One mount of a type
 that is not known to be local ends that for all, since a symlink may lead there from anywhere.
+
+The table is also asked where a path lies, what stamps the times there, and which names something is mounted over:
+of those a listing does not say the type.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import select
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+import msgspec
 
 LOCAL: Final = frozenset(
     (
@@ -22,41 +28,113 @@ LOCAL: Final = frozenset(
 """Types on which a call comes back as soon as the disk does (an overlay is taken to lie on such)."""
 
 _AUTOMOUNTED_BY_SYSTEMD: Final = b"/proc/sys/fs/binfmt_misc"
+_TABLE: Final = "/proc/self/mountinfo"
+_FIELDS: Final = 5
+_ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
+
+
+class Mounts(msgspec.Struct, frozen=True):
+    """What is mounted at one moment.
+
+    `points` says of each mount point whether calls on what is mounted there may hang. `names` are the last parts of
+    all their paths, None where nothing is known. `kinds` gives the types of file systems by device.
+    """
+
+    all_local: bool = False
+    points: Mapping[bytes, bool] = {}
+    names: frozenset[bytes] | None = None
+    kinds: Mapping[int, str] = {}
+
+    def may_hang_at(self, path: bytes) -> bytes | None:
+        """The mount point of the mount that may hang and that holds the absolute `path` as it is written, if one does.
+
+        The root is none: where it hangs, there is nothing left that does not.
+        """
+        if self.all_local or not self.points:
+            return None
+        if b"//" in path or b"/." in path:
+            path = os.path.normpath(path)
+        while path not in {b"", b"/"}:
+            hangs = self.points.get(path)
+            if hangs is not None:
+                return path if hangs else None
+            path = path.rpartition(b"/")[0]
+        return None
+
+
+UNKNOWN: Final = Mounts()
+"""What is mounted where nobody can say."""
 
 
 class MountTable:
     """The mounts of this process's namespace; read again only after the kernel says that they changed."""
 
-    def __init__(self, path: str = "/proc/self/mountinfo") -> None:
-        self._poll = select.poll()
-        self._all_local = False
+    def __init__(self, path: str = _TABLE) -> None:
+        self._mounts = UNKNOWN
+        self._fd = -1
+        if not hasattr(select, "poll") or not hasattr(select, "POLLPRI"):  # then it is another system than Linux
+            return
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # another system than Linux: nothing is known
-            self._fd = -1
-        else:
-            self._poll.register(self._fd, select.POLLPRI)
+        except OSError:  # nothing is known, and small files are read in threads like others
+            return
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLPRI)
+        self._read()
+
+    def now(self) -> Mounts:
+        """What is mounted; for one thread at a time."""
+        if self._fd >= 0 and self._poll.poll(0):
             self._read()
+        return self._mounts
 
     def all_local(self) -> bool:
         """Whether no call on any mounted file system may hang."""
-        if self._fd >= 0 and self._poll.poll(0):
-            self._read()
-        return self._all_local
+        return self.now().all_local
 
     def _read(self) -> None:
         os.lseek(self._fd, 0, os.SEEK_SET)
         pieces = []
         while piece := os.read(self._fd, 1 << 16):
             pieces.append(piece)
-        self._all_local = all_local(b"".join(pieces).splitlines())
+        self._mounts = parse(b"".join(pieces).splitlines())
+
+
+def mounted() -> Mounts:
+    """What is mounted now, for who asks once."""
+    try:
+        with open(_TABLE, "rb") as table:
+            return parse(table)
+    except OSError:
+        return UNKNOWN
+
+
+def parse(mountinfo: Iterable[bytes]) -> Mounts:
+    """What the lines of a mountinfo say (proc(5): device, mount point, and the type after the lone dash)."""
+    local = True
+    points: dict[bytes, bool] = {}
+    kinds: dict[int, str] = {}
+    for line in mountinfo:
+        before, _, after = line.partition(b" - ")
+        fields = before.split(b" ")
+        kind = after.split(b" ", 1)[0].decode("ascii", "replace")
+        if len(fields) < _FIELDS or not kind:
+            local = False
+            continue
+        point = _unescaped(fields[4])
+        hangs = kind not in LOCAL and not (kind == "autofs" and point == _AUTOMOUNTED_BY_SYSTEMD)
+        local = local and not hangs
+        points[point] = hangs  # of mounts over each other the last is on top
+        major, _, minor = fields[2].partition(b":")
+        kinds[os.makedev(int(major), int(minor))] = kind
+    return Mounts(local, points, frozenset(point.rpartition(b"/")[2] for point in points), kinds)
 
 
 def all_local(mountinfo: Iterable[bytes]) -> bool:
-    """Whether every line of a mountinfo names a local type (proc(5): the first field after the lone dash)."""
-    for line in mountinfo:
-        before, _, after = line.partition(b" - ")
-        kind = after.split(b" ", 1)[0].decode("ascii", "replace")
-        if kind not in LOCAL and not (kind == "autofs" and _AUTOMOUNTED_BY_SYSTEMD in before.split(b" ")):
-            return False
-    return True
+    """Whether every line of a mountinfo names a local type."""
+    return parse(mountinfo).all_local
+
+
+def _unescaped(field: bytes) -> bytes:
+    """A path with its spaces, tabs, line ends and backslashes, which the kernel writes as octal numbers."""
+    return _ESCAPE.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), field)

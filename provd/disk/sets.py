@@ -166,7 +166,7 @@ class _Walk:
         for full, name, _ in _below(directory, ((name, Sort.ABSENT) for name in names)):
             self._attempt.check()
             try:
-                self._attempt.follow(full)
+                self._attempt.follow(full, last=False)
                 sort = self._attempt.look(full, follow=False).sort
             except OSError as error:
                 self._trouble(full, error)

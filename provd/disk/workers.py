@@ -1,29 +1,36 @@
 """Threads that may be lost: every call that can hang in the system is made in one of them.
 
-Rule: a call on a dead mount cannot be ended from outside. So its thread is given up and another one goes on;
-only when all that there may be are lost is nothing read any more, and that is said at once.
+Rule: a call on a dead mount cannot be ended from outside. So its thread is given up and another one goes on; where
+threads were lost, no more than a few are (`places`). Only when all that there may be are lost is nothing read any
+more, and that is said at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar, TypeVarTuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
 
 from provd.core.reading import Found, Reading, Trouble
 from provd.disk.ignore import IgnoreRules
 from provd.disk.job import ReadingJob
+from provd.disk.looking import LookingJob
+from provd.disk.mounts import Mounts, MountTable
+from provd.disk.places import HANGS, IN_ONE, Places, Turn, place_of, place_of_path
 
 LIMIT: Final = 64
 """Threads in all, lost ones included."""
 USUAL: Final = 8
 """Threads that are started for new work; more only where work waits too long or threads are lost."""
-HELPERS: Final = 3
-"""Threads that join one job that is not ready, each HELP_AFTER seconds after the one before."""
+HELPERS: Final = IN_ONE
+"""Threads that join one job that is not ready, each HELP_AFTER seconds after the one before.
+
+With the first it is one more than can hang in one place.
+"""
 HELP_AFTER: Final = 0.05
 RESERVE: Final = 0.25
 """Seconds (at most a quarter of the time) that are kept for confirming what was read."""
@@ -32,21 +39,46 @@ _Result = TypeVar("_Result")
 _Arguments = TypeVarTuple("_Arguments")
 
 
-class _Work:
-    """One piece of work, in the hands of any number of threads. `ended` is called as each of them ends."""
+class _Job(Protocol):
+    """What any number of threads can do together."""
 
-    def __init__(self, run: Callable[[], object], ended: Callable[[Any, BaseException | None], None]) -> None:
-        self.run = run
+    @property
+    def finished(self) -> bool:
+        """Whether everything is done."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether more threads than one help."""
+
+    def run(self, turn: Turn | None = None) -> None:
+        """Takes part until there is nothing left to take."""
+
+    def cut(self) -> None:
+        """Gives up what hangs, so that the rest is ready in time."""
+
+    def cancel(self) -> None:
+        """Ends the work of all threads as soon as they can."""
+
+
+class _Work:
+    """One job, in the hands of any number of threads. `ended` is called as each of them ends."""
+
+    def __init__(self, job: _Job, mounts: Mounts, ended: Callable[[BaseException | None], None]) -> None:
+        self.job = job
+        self.mounts = mounts
         self.ended = ended
         self.threads = 0
+        self.turns: list[Turn] = []
         self.given_up = False
 
 
 class Workers:
-    """A bounded pool of daemon threads, started on demand and used again."""
+    """A bounded pool of daemon threads, started on demand and used again. `mounts` is asked in the loop only."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = LIMIT, mounts: MountTable | None = None) -> None:
+        self.mounts = mounts or MountTable()
         self._limit = limit
+        self._places = Places()
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
@@ -55,20 +87,73 @@ class Workers:
 
     async def read(self, readings: Sequence[Reading], rules: IgnoreRules, timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
         """What the readings give, all at one moment; what is not read within `timeout` seconds is `timeout`."""
+        mounts = self.mounts.now()
+        hung: dict[Reading, Found] = {}
+        if self._places.any_lost:  # what is known to hang needs no thread to find out
+            hung = {r: HANGS for r in readings if self._places.hangs(place_of(r, mounts))}
+            readings = [reading for reading in readings if reading not in hung]
         if not readings:
-            return {}
-        job = ReadingJob(readings, rules)
+            return hung
+        job = ReadingJob(readings, rules, mounts=mounts)
+        if not await self._done(job, timeout):
+            return hung | dict.fromkeys(readings, Found(trouble=Trouble.UNREADABLE, detail=self._all_lost()))
+        return hung | job.results()
+
+    async def each(
+        self,
+        function: Callable[[bytes], _Result],
+        paths: Iterable[bytes],
+        timeout: float,  # noqa: ASYNC109
+        *,
+        apart: bool = False,
+    ) -> dict[bytes, _Result]:
+        """What a blocking function gives for each path; where it raises or is not back in time the path is missing.
+
+        A path that hangs speaks against the others of its directory, unless they are asked about `apart`.
+        """
+        place = partial(place_of_path, mounts=self.mounts.now(), apart=apart)
+        if self._places.any_lost:
+            paths = [path for path in paths if not self._places.hangs(place(path))]
+        job = LookingJob(function, paths, place)
+        if not job.finished:
+            await self._done(job, timeout)
+        return dict(job.results)
+
+    async def call(
+        self,
+        function: Callable[[*_Arguments], _Result],
+        *arguments: *_Arguments,
+        timeout: float,  # noqa: ASYNC109 - the thread cannot be cancelled, only given up
+        about: bytes | None = None,
+    ) -> _Result:
+        """What a blocking function returns or raises; raises TimeoutError if it is not back in time.
+
+        `about` is the path that it asks about, if it is one; it is a place of its own.
+        """
+        place = None if about is None else partial(place_of_path, mounts=self.mounts.now(), apart=True)
+        if place is not None and self._places.hangs(place(about or b"")):
+            raise TimeoutError(HANGS.detail)
+        job = LookingJob(lambda _: function(*arguments), [about or b""], place)
+        if not await self._done(job, timeout):
+            raise TimeoutError(self._all_lost())
+        for error in job.errors.values():
+            raise error
+        for result in job.results.values():
+            return result
+        raise TimeoutError(f"not done within {timeout} s")
+
+    async def _done(self, job: _Job, timeout: float) -> bool:  # noqa: ASYNC109
+        """Has threads do a job until it is done or time is up; False if there is no thread to hope for."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
-        def ended(_result: object, error: BaseException | None) -> None:
+        def ended(error: BaseException | None) -> None:
             if error is not None or job.finished:
-                _tell(loop, done, None, error)
+                _tell(loop, done, error)
 
-        work = _Work(job.run, ended)
+        work = _Work(job, self.mounts.now(), ended)
         if not self._submit(work):
-            return dict.fromkeys(readings, Found(trouble=Trouble.UNREADABLE, detail=self._all_lost()))
-
+            return False
         timers: list[asyncio.TimerHandle] = []
 
         def cut() -> None:
@@ -76,9 +161,12 @@ class Workers:
             self._help(work)  # the threads that it has may all hang
 
         def slow() -> None:
-            timers.extend(loop.call_later(HELP_AFTER * n, self._help, work) for n in range(HELPERS))
-            timers.append(loop.call_at(end - min(RESERVE, timeout / 4), cut))
-            timers.append(loop.call_at(end, _set, done, None, None))
+            if job.shared:
+                timers.extend(loop.call_later(HELP_AFTER * n, self._help, work) for n in range(HELPERS))
+                timers.append(loop.call_at(end - min(RESERVE, timeout / 4), cut))
+            else:
+                self._relieve(work)
+            timers.append(loop.call_at(end, _set, done, None))
 
         end = loop.time() + timeout
         timers.append(loop.call_later(min(HELP_AFTER, timeout / 2), slow))  # most are done by then: one timer is enough
@@ -89,34 +177,7 @@ class Workers:
                 timer.cancel()
             job.cancel()
             self._give_up(work)
-        return job.results()
-
-    async def call(
-        self,
-        function: Callable[[*_Arguments], _Result],
-        *arguments: *_Arguments,
-        timeout: float,  # noqa: ASYNC109 - the thread cannot be cancelled, only given up
-    ) -> _Result:
-        """What a blocking function returns or raises; raises TimeoutError if it is not back in time."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[_Result] = loop.create_future()
-        work = _Work(functools.partial(function, *arguments), functools.partial(_tell, loop, done))
-        if not self._submit(work):
-            raise TimeoutError(self._all_lost())
-        timers: list[asyncio.TimerHandle] = []
-
-        def slow() -> None:
-            self._relieve(work)
-            timers.append(loop.call_at(end, _set, done, None, TimeoutError(f"not done within {timeout} s")))
-
-        end = loop.time() + timeout
-        timers.append(loop.call_later(min(HELP_AFTER, timeout / 2), slow))
-        try:
-            return await done
-        finally:
-            for timer in timers:
-                timer.cancel()
-            self._give_up(work)
+        return True
 
     def close(self) -> None:
         """Ends the threads that do nothing, and the others when they are done."""
@@ -165,27 +226,40 @@ class Workers:
         with self._lock:
             work.given_up = True
             self._lost += work.threads
+            turns = list(work.turns)
+        for turn in turns:
+            turn.give_up()
+        self._places.forget(work)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Hands on the work that has waited for room in a place, where there is some."""
+        for work in self._places.ready():
+            self._submit(cast("_Work", work))
 
     def _serve(self) -> None:
         """What each thread does."""
         while (work := self._queue.get()) is not None:
-            result: object = None
             error: BaseException | None = None
-            if self._begin(work):
+            turn = Turn(self._places, work, work.mounts)
+            if self._begin(work, turn):
                 try:
-                    result = work.run()
+                    work.job.run(turn)
                 except BaseException as raised:  # noqa: BLE001 - it belongs to who waits for the work
                     error = raised
+                turn.leave()
                 self._end(work)  # first, so that who is told finds this thread free
-                work.ended(result, error)
-            del work, result, error  # an idle thread keeps nothing alive
+                work.ended(error)
+            self._wake()
+            del work, error, turn  # an idle thread keeps nothing alive
 
-    def _begin(self, work: _Work) -> bool:
+    def _begin(self, work: _Work, turn: Turn) -> bool:
         with self._lock:
             if work.given_up:
                 self._open -= 1
                 return False
             work.threads += 1
+            work.turns.append(turn)
             return True
 
     def _end(self, work: _Work) -> None:
@@ -196,17 +270,15 @@ class Workers:
                 self._lost -= 1
 
 
-def _tell(
-    loop: asyncio.AbstractEventLoop, done: asyncio.Future[_Result], result: _Result, error: BaseException | None
-) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None], error: BaseException | None) -> None:
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-        loop.call_soon_threadsafe(_set, done, result, error)
+        loop.call_soon_threadsafe(_set, done, error)
 
 
-def _set(done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+def _set(done: asyncio.Future[Any], error: BaseException | None) -> None:
     if done.done():
         return
     if error is None:
-        done.set_result(result)
+        done.set_result(None)
     else:
         done.set_exception(error)

@@ -14,8 +14,7 @@ import pathspec
 
 from provd.core import errors, records
 from provd.core.records import wire_name
-from provd.disk import DEFAULT_PATTERNS, IgnoreRules
-from provd.resolver import Directory
+from provd.disk import DEFAULT_PATTERNS, Directory, IgnoreRules
 from provd.store import Store, Writer
 from provd.store.keys import Root
 

@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import os
 import subprocess
+import sys
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,14 @@ import pytest
 
 from provd.core.dependency import Kind
 from provd.core.reading import Found, Reading
-from provd.disk import IgnoreRules, read_now
+from provd.disk import IgnoreRules, read_now, stamps
+from provd.disk.mounts import Mounts, mounted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 NOBODY = 65534
+RENAME_EXCHANGE = 2
 
 
 def reading(text: str | bytes, path: bytes = b"", algorithm: str = "sha256") -> Reading:
@@ -87,3 +90,24 @@ def without_privilege() -> Iterator[None]:
         yield
     finally:
         libc.setfsuid(0)
+
+
+def stamped_finely(path: bytes) -> Mounts:
+    """The mounts, where the file system stamps finely and moves a file's times with its names."""
+    mounts = mounted()
+    kind = mounts.kinds.get(os.stat(path).st_dev)
+    if not stamps.kernel_is_fine() or kind not in stamps.FINE & stamps.FOLLOWS_NAMES:
+        pytest.skip(f"{kind} does not stamp finely here")
+    return mounts
+
+
+def exchange(one: bytes, other: bytes) -> None:
+    """Has two names change places at once."""
+    if sys.platform != "linux" or ctypes.CDLL(None).renameat2(-100, one, -100, other, RENAME_EXCHANGE) != 0:
+        pytest.skip("names cannot be exchanged here")
+
+
+def flip(link: bytes, target: bytes) -> None:
+    """Has a link point elsewhere, as a deploy does it."""
+    os.symlink(target, link + b".new")
+    os.rename(link + b".new", link)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from provd.disk.mounts import MountTable, all_local
+from provd.disk.mounts import MountTable, all_local, parse
 
 _ROOT = b"29 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw"
 
@@ -46,7 +46,7 @@ def test_a_changed_table_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_bytes(_ROOT + b"\n40 29 0:40 / /mnt rw - nfs4 host:/ rw\n")
     monkeypatch.setattr(table, "_fd", os.open(path, os.O_RDONLY))
     monkeypatch.setattr(table, "_poll", Poll())
-    monkeypatch.setattr(table, "_all_local", True)
+    monkeypatch.setattr(table, "_mounts", parse([_ROOT]))
 
     assert table.all_local() is True
     assert table.all_local() is False

@@ -246,7 +246,7 @@ def test_a_question_that_is_withdrawn_gives_its_threads_up(hang: Hang) -> None:
 
 
 def test_a_fault_in_a_job_reaches_who_asked(here: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_self: ReadingJob) -> None:
+    def fail(_self: ReadingJob, _turn: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(ReadingJob, "run", fail)
