@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 from pathlib import Path
 
 import pytest
 
-from provd.disk.mounts import MountTable, all_local, parse
+from provd.disk.mounts import UNKNOWN, MountTable, all_local, mounted, parse
 
 _ROOT = b"29 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw"
 
@@ -49,4 +50,41 @@ def test_a_changed_table_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(table, "_mounts", parse([_ROOT]))
 
     assert table.all_local() is True
+    assert table.all_local() is False
+
+
+def test_the_table_says_points_names_and_kinds() -> None:
+    table = parse(
+        [
+            _ROOT,
+            rb"40 29 0:40 / /mnt/my\040disk\011x\134y\012 rw shared:7 - nfs4 host:/ rw",
+            b"41 29 0:41 / /proc rw - proc proc rw",
+            b"42 29 254:0 /dev/null /home/me/f rw - ext4 /dev/vda rw",
+            b"43 29 0:43 / /over rw - nfs4 host:/ rw",
+            b"44 43 0:44 / /over rw - tmpfs tmpfs rw",
+        ]
+    )
+    assert table.names == frozenset({b"", b"my disk\tx\\y\n", b"proc", b"f", b"over"})
+    assert table.kinds[os.makedev(254, 0)] == "ext4"
+    assert table.kinds[os.makedev(0, 41)] == "proc"
+    assert table.may_hang_at(b"/mnt/my disk\tx\\y\n/a/b") == b"/mnt/my disk\tx\\y\n"
+    assert table.may_hang_at(b"/mnt/my disk") is None
+    assert table.may_hang_at(b"/over/f") is None  # the local one is on top
+    assert not table.all_local
+
+
+def test_the_mounts_of_this_system_hold_the_root() -> None:
+    here = mounted()
+    if here is UNKNOWN:
+        pytest.skip("no mount table here")
+    assert b"/" in here.points
+    assert here.names is not None
+    assert MountTable().now() == here
+
+
+@pytest.mark.parametrize("missing", ["poll", "POLLPRI"])
+def test_a_system_without_a_way_to_watch_the_table_knows_nothing(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(select, missing)
+    table = MountTable()
+    assert table.now() is UNKNOWN
     assert table.all_local() is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -275,5 +276,62 @@ def test_the_clock_that_an_answer_renews_lies_before_what_was_read(desk: Desk, m
 
         assert answer.began == before
         assert answer.position == before + 1
+
+    run(desk, work)
+
+
+def test_judging_and_parsing_much_need_no_reading_thread(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads that read may be lost: what is only to be thought about is thought about still."""
+
+    async def work() -> None:
+        clock = desk.clocks.token(desk.store.head)
+        deps = [f"object:o{n}" for n in range(2500)]
+        monkeypatch.setattr(desk.workers, "_submit", lambda _work, **_: False)
+
+        await desk.put("k", deps=deps, fetched_at=clock)
+
+        assert (await desk.judge("k")).verdict is Verdict.FRESH
+
+    run(desk, work)
+
+
+def test_when_all_reading_threads_are_lost_a_quick_file_is_still_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        if not desk.workers.mounts.all_local():
+            pytest.skip("something is mounted here that may hang")
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        monkeypatch.setattr(desk.workers, "_submit", lambda _work, **_: False)
+
+        assert (await desk.judge("k")).verdict is Verdict.FRESH
+
+    run(desk, work)
+
+
+def test_what_is_not_quick_is_handed_to_a_thread(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick that has to pass is waited for in a thread, never in the loop."""
+
+    async def work() -> None:
+        monkeypatch.setattr(desk.inquiry._mounts, "all_local", lambda: True)
+        monkeypatch.setattr("provd.disk.trail.is_young", lambda _signature, at: at < 1)
+        monkeypatch.setattr("provd.disk.trail.coarse_clock", lambda: 0)
+        monkeypatch.setattr("provd.disk.trail.Stamps.fine", lambda *_: False)
+        loop_thread = threading.get_ident()
+        naps: list[bool] = []
+
+        def sleep(_seconds: float) -> None:
+            naps.append(threading.get_ident() == loop_thread)
+            monkeypatch.setattr("provd.disk.trail.coarse_clock", lambda: 1)
+
+        monkeypatch.setattr("provd.disk.trail.time.sleep", sleep)
+        (desk.root / "f").write_text("one")
+        (desk.root / "g").write_text("two")
+
+        await desk.put("k", deps=["file:f", "file:g"], as_of="put")
+
+        assert naps == [False]
+        assert (await desk.judge("k")).verdict is Verdict.FRESH
 
     run(desk, work)
