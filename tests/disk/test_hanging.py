@@ -12,7 +12,7 @@ from reading_help import place, reading, set_of, sha, write
 
 from provd.core.reading import Trouble
 from provd.disk import IgnoreRules, MountTable, ReadingJob, Workers, looking, signature_of
-from provd.disk.mounts import UNKNOWN, Mounts
+from provd.disk.mounts import UNKNOWN, Mounts, mounted
 from provd.disk.places import HANGS, IN_ONE, Entry, Hangs, Places, Turn, place_of, place_of_path
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ class Pool(Workers):
 
 def mount(path: bytes) -> Mounts:
     """A mount table with one mount that may hang."""
-    return Mounts(points={b"/": False, path: True}, names=frozenset({b"", os.path.basename(path)}))
+    names = frozenset({b"", os.path.basename(path)})
+    return Mounts(points={b"/": False, path: True}, names=names, kinds=mounted().kinds)
 
 
 # ---- where things are
@@ -192,14 +193,14 @@ def test_a_walk_counts_where_it_is() -> None:
 # ---- questions
 
 
-@pytest.mark.parametrize("mounted", [True, False])
+@pytest.mark.parametrize("on_a_mount", [True, False])
 def test_after_any_number_of_questions_about_a_dead_place_healthy_files_are_read(
-    here: bytes, dead: Dead, mounted: bool
+    here: bytes, dead: Dead, on_a_mount: bool
 ) -> None:
     healthy = reading("file:", write(here + b"/f", b"x"))
 
     async def ask() -> None:
-        pool = Pool(mount(dead.path) if mounted else UNKNOWN)
+        pool = Pool(mount(dead.path) if on_a_mount else Mounts(kinds=mounted().kinds))
         for number in range(80):
             found = await pool.ask(reading("file:", dead.path + b"/%d" % (number % 20)), healthy, timeout=SHORT)
             assert found[0].trouble is Trouble.TIMEOUT
@@ -207,7 +208,7 @@ def test_after_any_number_of_questions_about_a_dead_place_healthy_files_are_read
         assert dead.inside == IN_ONE
         handed = pool.handed
         assert await pool.ask(reading("file:", dead.path + b"/1")) == [HANGS]
-        if mounted:
+        if on_a_mount:
             with pytest.raises(TimeoutError, match="hangs"):
                 await pool.call(signature_of, dead.path + b"/1", timeout=LONG, about=dead.path + b"/1")
         assert pool.handed == handed  # no thread was troubled

@@ -12,7 +12,7 @@ from reading_help import exchange, place, read, reading, set_of, types_of, write
 
 from provd.core.reading import Found, Trouble
 from provd.disk import IgnoreRules, MountTable, ReadingJob, files, read_now
-from provd.disk.mounts import UNKNOWN, Mounts
+from provd.disk.mounts import Mounts, mounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,7 +93,7 @@ def test_only_names_that_something_is_mounted_over_are_looked_at(here: bytes, mo
     os.mkdir(here + b"/d")
     os.symlink(b"a", here + b"/l")
     looked = looked_at(monkeypatch, here + b"/b")
-    mounts = Mounts(points={b"/elsewhere/b": False}, names=frozenset({b"", b"b", b"d", b"l"}))
+    mounts = Mounts(points={b"/elsewhere/b": False}, names=frozenset({b"", b"b", b"d", b"l"}), kinds=mounted().kinds)
     assert asked("dir:", here, mounts) == {b"a": "f", b"b": "s", b"c": "f", b"d": "d", b"l": "l"}
     assert set(looked) - {os.path.basename(here)} == {b"b"}
 
@@ -104,7 +104,7 @@ def test_where_nobody_says_what_is_mounted_every_file_is_looked_at(
     for name in (b"a", b"b"):
         write(here + b"/" + name)
     looked = looked_at(monkeypatch, here + b"/b")
-    assert asked("names:", here + b"/*", UNKNOWN) == {b"a": "f", b"b": "s"}
+    assert asked("names:", here + b"/*", Mounts(kinds=mounted().kinds)) == {b"a": "f", b"b": "s"}
     assert {b"a", b"b"} <= set(looked)
 
 
@@ -122,7 +122,7 @@ def test_a_name_that_is_gone_when_it_is_looked_at_has_the_directory_listed_again
         return real(attempt, path, follow=follow)
 
     monkeypatch.setattr(files.Attempt, "look", look)
-    assert asked("dir:", here, UNKNOWN) == {b"a": "f"}
+    assert asked("dir:", here, Mounts(kinds=mounted().kinds)) == {b"a": "f"}
 
 
 # ---- the directory that was looked at
