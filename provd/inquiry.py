@@ -16,7 +16,7 @@ from provd.core import verdict
 from provd.core.dependency import Kind, Member
 from provd.core.entry import Entry, EntryId
 from provd.core.reading import Found, Reading, Signature
-from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Question, Verdict
+from provd.core.verdict import Facts, Fault, Judgement, Judgements, NeedDigests, Proof, Question, Verdict
 from provd.disk import IgnoreRules, ReadingJob, Workers, signature_of
 from provd.store import Store, View
 
@@ -69,23 +69,30 @@ class Inquiry:
         self._rules = rules
         self._mounts = workers.mounts
 
-    async def judge(self, targets: Callable[[View], Targets], question: Question, timeout: float) -> Answer:  # noqa: ASYNC109
-        """Judges the entries that `targets` takes from a view, within `timeout` seconds."""
+    async def judge(
+        self,
+        targets: Callable[[View], Targets],
+        question: Question,
+        timeout: float,  # noqa: ASYNC109
+        *,
+        many: bool = False,
+    ) -> Answer:
+        """Judges the entries that `targets` takes from a view, within `timeout` seconds.
+
+        `many` says that they are so many that others would wait while they are taken.
+        """
         deadline = asyncio.get_running_loop().time() + timeout
-        with self._store.view() as view:
-            wanted = targets(view)
-            facts = view.facts(wanted, question)
+        wanted, facts = await self._snapshot(targets, question, many=many)
         for _ in range(ATTEMPTS):
-            big = sum(len(entry.deps or ()) for entry in wanted.values() if entry) > _BIG
+            big = _is_big(wanted)
             need = await self._think(big, verdict.triage, wanted, facts, question)
             if not isinstance(need, NeedDigests):
                 return Answer(need, facts.position, facts.position, Findings())
             findings = await self._read(need, deadline)
             again, then, members = wanted, facts, {}
             if self._store.head != facts.position or need.unequal_sets(findings.found):
+                again, then = await self._snapshot(targets, question, many=many)
                 with self._store.view() as view:
-                    again = targets(view)
-                    then = view.facts(again, question)
                     members = self._members(view, need, findings)
             if again == wanted and msgspec.structs.replace(then, position=facts.position) == facts:
                 judged = await self._think(big, verdict.settle, need, findings.found, findings.stats, members)
@@ -94,6 +101,22 @@ class Inquiry:
         fault = Fault(Verdict.UNKNOWN, "moving", Proof.CONTENT)
         moving = {i: Judgement(Verdict.UNKNOWN, "moving", Proof.CONTENT, e, (fault,)) for i, e in wanted.items()}
         return Answer(moving, facts.position, facts.position, Findings())
+
+    async def _snapshot(
+        self, targets: Callable[[View], Targets], question: Question, *, many: bool
+    ) -> tuple[Targets, Facts]:
+        """The entries asked about and what the log knows of them, of one moment."""
+        if not many:
+            with self._store.view() as view:
+                wanted = targets(view)
+                if not _is_big(wanted):
+                    return wanted, view.facts(wanted, question)
+        return await asyncio.to_thread(self._snapshot_there, targets, question)
+
+    def _snapshot_there(self, targets: Callable[[View], Targets], question: Question) -> tuple[Targets, Facts]:
+        with self._store.thread_view() as view:
+            wanted = targets(view)
+            return wanted, view.facts(wanted, question)
 
     async def _think(self, big: bool, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
         """Judges; in a thread where it is so much that others would wait for it (not a worker: those may all hang)."""
@@ -143,6 +166,10 @@ class Inquiry:
     def _members(view: View, need: NeedDigests, findings: Findings) -> dict[tuple[EntryId, int], tuple[Member, ...]]:
         held = {(i, n): view.members(i, n) for i, n in need.unequal_sets(findings.found)}
         return {at: members for at, members in held.items() if members is not None}
+
+
+def _is_big(targets: Targets) -> bool:
+    return sum(len(entry.deps or ()) for entry in targets.values() if entry is not None) > _BIG
 
 
 def settle_again(view: View, targets: Targets, question: Question, findings: Findings) -> Judgements | Unread:

@@ -95,6 +95,7 @@ class Responder:
             lambda view: {entry_id: view.entry(entry_id) for entry_id in ids},
             Question(revalidate=asked.revalidate, foreign=foreign),
             asked.timeout_ms / 1000,
+            many=len(ids) > _SLICE,
         )
         told = {i.key: self._told(i.key, answer.judgements[i], answer.position) for i in ids}
         for missing in (told[i.key] for i in ids if answer.judgements[i].entry is None):

@@ -106,8 +106,7 @@ class Attempt:
 
     `known` holds what an earlier attempt saw: a file that has not changed since is not hashed again. With `trails`
     the way to each path is noted; without, one thing is read and its way does not matter. `most` bounds the bytes
-    of one file (NotQuick). `turn` is told where it goes. `mounted` are the names over which something may be mounted,
-    None where that is not known.
+    of one file (NotQuick). `turn` is told where it goes, where one of the `mounts` may hang.
     """
 
     def __init__(
