@@ -6,6 +6,7 @@ from provd.disk.job import ReadingJob, read_now
 from provd.disk.kernelfs import is_network
 from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
 from provd.disk.mounts import MountTable
+from provd.disk.single import read_single
 from provd.disk.workers import Workers
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Workers",
     "is_network",
     "read_now",
+    "read_single",
     "real_directory",
     "signature",
     "signature_of",

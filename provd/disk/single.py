@@ -1,0 +1,24 @@
+"""One small file, read at once: the commonest question needs no job."""
+
+from __future__ import annotations
+
+from provd.core.reading import Found, Trouble
+from provd.disk.files import Attempt, Changed, NotQuick, read_file
+from provd.disk.kernelfs import FileSystems
+from provd.disk.sets import reason
+
+
+def read_single(path: bytes, algorithm: str, most: int) -> Found | None:
+    """What one file gives; None where that takes more: over `most` bytes, changing, or too young to be sure of."""
+    attempt = Attempt(algorithm, FileSystems(), _never, most=most)
+    try:
+        found = read_file(path, attempt)
+    except (Changed, NotQuick):
+        return None
+    except OSError as error:
+        return Found(trouble=Trouble.UNREADABLE, detail=reason(error))
+    return None if any(thing.young for thing in attempt.seen) else found
+
+
+def _never() -> bool:
+    return False
