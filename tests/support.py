@@ -7,264 +7,44 @@ something: the only loop with a pause is the one that waits for a daemon to answ
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import errno
-import fnmatch
 import hashlib
 import itertools
-import json
 import os
-import re
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
 import tempfile
 import time
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
+
+from digests_by_hand import digest, read_dep
+from wire_by_hand import HANG, MIB, Json, Rpc, RpcError, unwire, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "HANG",
+    "MIB",
+    "Daemon",
+    "Json",
+    "Rpc",
+    "RpcError",
+    "StartError",
+    "Workspace",
+    "clean_environment",
+    "digest",
+    "read_dep",
+    "records_since",
+    "tree_state",
+    "unwire",
+    "wire",
+]
 
 REPOSITORY: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HANG: Final = 60.0
-"""Seconds after which a wait is called a hang. No test's outcome depends on it while the product works."""
-MIB: Final = 1 << 20
-
-Json = Any
-
-
-# ---- names on the wire
-
-
-def wire(name: str | bytes) -> Json:
-    """A path or dependency as it travels: a string where it is UTF-8, else `{"b64": ...}`."""
-    raw = os.fsencode(name)
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return {"b64": base64.b64encode(raw).decode()}
-
-
-def unwire(name: Json) -> bytes:
-    """The bytes that a path or dependency on the wire stands for."""
-    if isinstance(name, dict):
-        return base64.b64decode(name["b64"], validate=True)
-    return os.fsencode(name)
-
-
-# ---- digests by SPEC section 3
-
-
-def _raw(path: bytes, algorithm: str, *, follow: bool) -> tuple[str, bytes]:
-    """The type letter of SPEC and the raw digest of one path; `absent`, `loop` where there is no member."""
-    try:
-        status = os.stat(path) if follow else os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return ("l", b"") if follow and os.path.islink(path) else ("absent", b"")
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return "loop", b""
-        raise
-    if stat.S_ISREG(status.st_mode):
-        with open(path, "rb") as file:
-            return "f", _hash(algorithm, file.read())
-    if stat.S_ISDIR(status.st_mode):
-        return "d", b""
-    if stat.S_ISLNK(status.st_mode):
-        return "l", _hash(algorithm, os.readlink(path))
-    return "s", b""
-
-
-def _hash(algorithm: str, data: bytes) -> bytes:
-    if algorithm == "blake2b":
-        return hashlib.blake2b(data, digest_size=16).digest()
-    return hashlib.new(algorithm, data).digest()
-
-
-def _walk(base: bytes, *, ignored: frozenset[bytes]) -> Iterator[bytes]:
-    for directory, directories, files in os.walk(base):
-        directories[:] = [name for name in directories if name not in ignored]
-        for name in directories + files:
-            yield os.path.join(directory, name)
-
-
-def _glob(directory: bytes, parts: Sequence[bytes]) -> Iterator[bytes]:
-    """Paths below `directory` that match `parts`, one pattern a component, `**` for any depth."""
-    try:
-        names = os.listdir(directory or b".")
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    first, rest = parts[0], parts[1:]
-    if first == b"**":
-        yield from _glob(directory, rest)
-        for name in names:
-            path = os.path.join(directory, name)
-            if not name.startswith(b".") and name != b".git" and os.path.isdir(path) and not os.path.islink(path):
-                yield from _glob(path, parts)
-        return
-    wanted = re.compile(fnmatch.translate(os.fsdecode(first)))
-    for name in names:
-        if name.startswith(b".") and not first.startswith(b"."):
-            continue
-        if wanted.match(os.fsdecode(name)):
-            path = os.path.join(directory, name)
-            if not rest:
-                yield path
-            elif os.path.isdir(path):
-                yield from _glob(path, rest)
-
-
-def _split_pattern(pattern: bytes) -> tuple[bytes, list[bytes]]:
-    parts = pattern.split(b"/")
-    plain = list(itertools.takewhile(lambda part: not re.search(rb"[*?\[]", part), parts[:-1]))
-    return b"/".join(plain) or b"/", parts[len(plain) :]
-
-
-def digest(dependency: str | bytes, root: str, algorithm: str = "sha256") -> str:
-    """The digest of a path dependency as it is now, by SPEC alone; relative paths are below `root`."""
-    kind, _, name = os.fsencode(dependency).partition(b":")
-    path = os.path.join(os.fsencode(root), name)
-    if kind == b"file":
-        letter, raw = _raw(path, algorithm, follow=True)
-        words = {"d": "type:dir", "s": "type:special", "loop": "type:loop", "l": "absent", "absent": "absent"}
-        return words.get(letter) or f"{algorithm}:{raw.hex()}"
-    rows: set[tuple[bytes, str, bytes]] = set()
-    match kind:
-        case b"dir" | b"tree" if not os.path.isdir(path):
-            return "absent"
-        case b"dir":
-            for name in os.listdir(path):
-                rows.add((name, _raw(os.path.join(path, name), algorithm, follow=False)[0], b""))
-        case b"tree":
-            ignored = frozenset({b".git"}) - set(path.split(b"/"))
-            for member in _walk(path, ignored=ignored):
-                letter, raw = _raw(member, algorithm, follow=False)
-                rows.add((os.path.relpath(member, path), letter, raw))
-        case b"glob" | b"names":
-            base, parts = _split_pattern(path)
-            for member in _glob(base, parts):
-                letter, raw = _raw(member, algorithm, follow=kind == b"glob")
-                rows.add((os.path.relpath(member, base), letter, raw if kind == b"glob" else b""))
-        case _:
-            raise ValueError(f"{dependency!r} names no path")
-    whole = b"".join(letter.encode() + b"\0" + name + b"\0" + raw + b"\0" for name, letter, raw in sorted(rows))
-    return f"{algorithm}:{_hash(algorithm, whole).hex()}"
-
-
-def read_dep(dependency: str | bytes, root: str, algorithm: str = "sha256") -> dict[str, Json]:
-    """A path dependency with the digest of what stands there now: the client *read* it."""
-    return {"dep": wire(dependency), "digest": digest(dependency, root, algorithm)}
-
-
-# ---- the wire
-
-
-class RpcError(Exception):
-    """An error that the daemon answered. `code` is the word of SPEC 9, or JSON-RPC's number as text."""
-
-    def __init__(self, error: Mapping[str, Json]) -> None:
-        super().__init__(json.dumps(error)[:600])
-        self.error = dict(error)
-        self.number: int = error["code"]
-        self.data: dict[str, Json] = error.get("data") or {}
-        self.code: str = self.data.get("code") or str(self.number)
-        self.message: str = error.get("message") or ""
-        self.hint: str = self.data.get("hint") or ""
-
-
-class Rpc:
-    """One blocking connection. Notifications that arrive while an answer is awaited are kept in `notes`."""
-
-    def __init__(self, path: str, timeout: float = HANG) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        try:
-            self.sock.connect(path)  # without a timeout, which would make a full backlog an error
-        except OSError:
-            self.sock.close()
-            raise
-        self.sock.settimeout(timeout)
-        self.notes: list[Json] = []
-        self._answers: dict[Json, Json] = {}
-        self._buffer = bytearray()
-        self._searched = 0
-        self._ids = itertools.count(1)
-
-    def send_raw(self, data: bytes) -> None:
-        """Bytes as they are."""
-        self.sock.sendall(data)
-
-    def send(self, method: str, **params: Json) -> int:
-        """Sends without waiting: `answer(id)` takes the answer."""
-        number = next(self._ids)
-        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        self.sock.sendall(json.dumps(request).encode() + b"\n")
-        return number
-
-    def line(self) -> Json:
-        """The next line, whatever it is. Raises ConnectionError at the end of the stream."""
-        while (end := self._buffer.find(b"\n", self._searched)) < 0:
-            self._searched = len(self._buffer)
-            part = self.sock.recv(MIB)
-            if not part:
-                raise ConnectionError("the daemon closed the connection")
-            self._buffer += part
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        self._searched = 0
-        return json.loads(line)
-
-    def answer(self, number: int | None) -> Json:
-        """The whole answer to one request, as an object with `result` or `error`."""
-        while number not in self._answers:
-            reply = self.line()
-            assert reply["jsonrpc"] == "2.0"
-            if "method" in reply:
-                assert "id" not in reply
-                self.notes.append(reply)
-            else:
-                self._answers[reply["id"]] = reply
-        return self._answers.pop(number)
-
-    def result(self, number: int) -> Json:
-        """The result of one request; raises RpcError where it was refused."""
-        answer = self.answer(number)
-        assert ("error" in answer) != ("result" in answer)
-        if "error" in answer:
-            raise RpcError(answer["error"])
-        return answer["result"]
-
-    def __call__(self, method: str, **params: Json) -> Json:
-        """Asks and waits for the result."""
-        return self.result(self.send(method, **params))
-
-    def note(self) -> Json:
-        """The next notification: one that was kept, or the next on the wire."""
-        while not self.notes:
-            reply = self.line()
-            if "method" in reply:
-                return reply
-            self._answers[reply["id"]] = reply
-        return self.notes.pop(0)
-
-    def at_end(self) -> bool:
-        """Reads on until the daemon closes; true when nothing more came."""
-        if self._buffer:
-            return False
-        try:
-            return self.sock.recv(1) == b""
-        except ConnectionResetError:
-            return True
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self.sock.close()
-
-
-# ---- the daemon
 
 
 def clean_environment(home: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
