@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from asking import ask_from, may_unshare
 from support import Json, Rpc, RpcError, Workspace
-from test_verdicts_blackbox import ask_from, may_unshare
 
 FLIP = """
 import ctypes, os, sys
