@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -111,3 +111,21 @@ def flip(link: bytes, target: bytes) -> None:
     """Has a link point elsewhere, as a deploy does it."""
     os.symlink(target, link + b".new")
     os.rename(link + b".new", link)
+
+
+class Link(bytes):
+    """The target of a symbolic link, in a tree that is to be made."""
+
+    __slots__ = ()
+
+
+def build(path: bytes, tree: Any) -> None:
+    """Makes a tree of dictionaries (directories), bytes (files) and links."""
+    if isinstance(tree, Link):
+        os.symlink(tree, path)
+    elif isinstance(tree, bytes):
+        write(path, tree)
+    else:
+        os.makedirs(path, exist_ok=True)
+        for name, below in tree.items():
+            build(path + b"/" + name, below)

@@ -1,0 +1,104 @@
+"""Who the server serves, how many, and how much of each, over a real Unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+import pytest
+from scripted import Service, check
+
+from provd import server as serving
+from provd.server import Peer, peer_of
+
+# limits
+
+
+def test_connections_over_the_limit_are_told_so_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 2)
+
+    async def body(service: Service) -> None:
+        first, second = await service.client(), await service.client()
+        assert (await first.ask("a"))["result"] == "a"
+        assert (await second.ask("b"))["result"] == "b"
+        third = await service.client()
+        error = await third.line()
+        assert (error["id"], error["error"]["data"]["code"]) == (None, "limit")
+        assert await third.line() is None
+        await third.close()
+        assert (await first.ask("c"))["result"] == "c"
+        await service.until(lambda: len(service.gone) == 1)
+        await second.close()
+        await service.until(lambda: len(service.gone) == 2)
+        fourth = await service.client()
+        assert (await fourth.ask("d"))["result"] == "d"
+
+    check(body)
+
+
+def test_a_client_with_too_much_in_work_is_not_read_until_half_of_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_MAX_IN_FLIGHT", 4)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for n in range(5):
+            client.send("wait", id=n)
+        await service.until(lambda: len(service.started) == 5)
+        transport = service.only._transport
+        assert not transport.is_reading()
+        client.send("later", id=5)
+        await client.writer.drain()
+        other = await service.client()
+        for _ in range(20):  # the loop goes round and round, and takes nothing from the first
+            assert (await other.ask("m"))["result"] == "m"
+        assert "later" not in service.started
+        service.gate.set()
+        assert sorted([(await client.line())["id"] for _ in range(6)]) == list(range(6))
+        assert transport.is_reading()
+
+    check(body)
+
+
+# peers
+
+
+def test_the_peer_is_who_the_kernel_says() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        assert peer_of(ours) == Peer(os.getpid(), os.geteuid(), foreign=False)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        assert (await client.ask("peer"))["result"] == os.getpid()
+
+    check(body)
+
+
+def test_a_peer_that_cannot_be_looked_at_may_see_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any, **__: Any) -> Any:
+        raise ProcessLookupError
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs, monkeypatch.context() as patch:
+        patch.setattr(os, "stat", gone)
+        assert peer_of(ours).foreign
+
+
+@pytest.mark.parametrize(("uid", "welcome"), [(0, True), (4242, True), (4243, False), (-1, False)])
+def test_only_the_daemons_user_and_root_may_ask(monkeypatch: pytest.MonkeyPatch, uid: int, welcome: bool) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    monkeypatch.setattr(serving, "peer_of", lambda _: Peer(1, uid, foreign=False))
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        client.send("m", id=1)
+        answer = await client.line()
+        if welcome:
+            assert answer["result"] == "m"
+        else:
+            assert (answer["id"], bool(answer["error"]["data"]["hint"])) == (None, True)
+            assert await client.line() is None
+            assert service.started == []
+
+    check(body)
