@@ -32,7 +32,7 @@ from provd.recorder.actions import end_held
 from provd.recorder.roots import adding
 from provd.resolver import Resolver
 from provd.responder import Responder
-from provd.server import Server
+from provd.server import Connection, Server
 from provd.settings import Settings
 from provd.status import Status
 from provd.store import Store, Writer
@@ -146,9 +146,9 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         stop.set,
     )
 
-    def closed(connection: object) -> None:
-        subscriptions.closed(connection)  # type: ignore[arg-type]
-        actions.closed(connection)
+    def closed(connection: Connection) -> None:
+        subscriptions.closed(connection)
+        actions.closed(connection.number)
 
     server = Server(handlers.handle, closed)
     serving = await server.start(listening.socket)

@@ -117,9 +117,9 @@ class Handlers:
                 raise errors.UnknownMethod(f"there is no method {method!r}", "docs/protocol.md lists them")
 
     async def _begin(self, connection: Connection, asked: params.ActionBegin | params.ActionRecord) -> Any:
-        result = await self._actions.begin(asked, holder=connection, foreign=connection.peer.foreign)
+        result = await self._actions.begin(asked, holder=connection.number, foreign=connection.peer.foreign)
         if connection.gone:  # it closed while its action was begun
-            self._actions.closed(connection)
+            self._actions.closed(connection.number)
         return result
 
     async def _add_root(self, asked: params.RootAdd) -> Any:

@@ -17,7 +17,7 @@ from provd.core.dependency import Kind, Member
 from provd.core.entry import Entry, EntryId
 from provd.core.reading import Found, Reading, Signature
 from provd.core.verdict import Facts, Fault, Judgement, Judgements, NeedDigests, Proof, Question, Verdict
-from provd.disk import IgnoreRules, ReadingJob, Workers, read_single, signature_of
+from provd.disk import IgnoreRules, ReadingJob, Workers, is_near, read_single, signature_of
 from provd.store import Store, View
 
 _Result = TypeVar("_Result")
@@ -32,14 +32,10 @@ _QUICK_BYTES: Final = 256 * 1024
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """What was read for a question: enough to judge again by other facts of the log."""
+    """What was read for a question, all of one moment: enough to judge again by other facts of the log."""
 
     found: Mapping[Reading, Found] = {}
     stats: Mapping[bytes, Signature | None] = {}
-
-    def merged(self, later: Findings) -> Findings:
-        """These, and what was read later where both speak of one thing."""
-        return Findings({**self.found, **later.found}, {**self.stats, **later.stats})
 
 
 class Unread(msgspec.Struct, frozen=True):
@@ -134,7 +130,7 @@ class Inquiry:
             return {}
         if len(readings) == 1 and self._mounts.all_local():
             (reading,) = readings
-            if reading.kind is Kind.FILE and not _leads_away(reading.path):
+            if reading.kind is Kind.FILE and is_near(reading.path):
                 found = read_single(reading.path, reading.algorithm, _QUICK_BYTES)
                 if found is not None:
                     return {reading: found}
@@ -151,12 +147,12 @@ class Inquiry:
             return False
         size = 0
         for reading in readings:
-            if reading.kind is not Kind.FILE or _leads_away(reading.path):
+            if reading.kind is not Kind.FILE or not is_near(reading.path):
                 return False
             try:
                 there = signature_of(reading.path)
-            except OSError:  # in trouble: told as soon as it is asked
-                continue
+            except OSError:
+                return False
             size += 0 if there is None else there.size
         return size <= _QUICK_BYTES
 
@@ -172,11 +168,6 @@ class Inquiry:
     def _members(view: View, need: NeedDigests, findings: Findings) -> dict[tuple[EntryId, int], tuple[Member, ...]]:
         held = {(i, n): view.members(i, n) for i, n in need.unequal_sets(findings.found)}
         return {at: members for at, members in held.items() if members is not None}
-
-
-def _leads_away(path: bytes) -> bool:
-    """Whether a path leads through proc: there lie other namespaces, with mounts that nobody here knows."""
-    return path.startswith(b"/proc/")
 
 
 def _is_big(targets: Targets) -> bool:

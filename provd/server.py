@@ -7,6 +7,7 @@ out as they come.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import socket
 import struct
@@ -32,6 +33,8 @@ _GRACE: Final = 5.0
 """Seconds for which a connection that ends may still read its last answer."""
 
 log = structlog.get_logger("server")
+_numbers = itertools.count(1)
+"""Each connection of this process has its own number, never used twice."""
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -87,6 +90,7 @@ class Connection(asyncio.Protocol):
         self._turn = asyncio.Lock()
         self.streaming = False
         self._said_all = False
+        self.number = next(_numbers)
         self.peer = Peer(0, -1, foreign=True)
         self.tasks: set[asyncio.Task[None]] = set()
         self.gone = False

@@ -6,6 +6,7 @@ from provd.disk.job import ReadingJob, read_now
 from provd.disk.kernelfs import is_network
 from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
 from provd.disk.mounts import MountTable
+from provd.disk.near import is_near
 from provd.disk.single import read_single
 from provd.disk.workers import Workers
 
@@ -17,6 +18,7 @@ __all__ = [
     "ReadingJob",
     "RealPaths",
     "Workers",
+    "is_near",
     "is_network",
     "read_now",
     "read_single",

@@ -147,7 +147,7 @@ class Attempt:
             raise Cancelled
 
     def look(self, path: bytes, *, follow: bool) -> Look:
-        """What `path` is now; raises OSError where that cannot be said, and Hangs."""
+        """What `path` is now; raises OSError where that cannot be said, Changed and Hangs."""
         if self._turn is not None:
             self._turn.cross(path)
         at = coarse_clock()
@@ -159,7 +159,10 @@ class Attempt:
             if error.errno == errno.ELOOP:
                 return Look(Sort.LOOP, None, at)
             raise
-        return Look(self._sort(result, path), signature(result), at)
+        try:
+            return Look(self._sort(result, path), signature(result), at)
+        except FileNotFoundError as error:  # it went between the two questions
+            raise Changed(path) from error
 
     def _sort(self, result: os.stat_result, path: bytes) -> Sort:
         mode = result.st_mode

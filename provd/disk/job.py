@@ -25,7 +25,7 @@ from provd.core.reading import Found, Reading, Trouble
 from provd.disk.files import Attempt, Cancelled, Changed, Listing, NotQuick, Seen, read_file, unchanged
 from provd.disk.ignore import IgnoreRules
 from provd.disk.kernelfs import FileSystems
-from provd.disk.mounts import UNKNOWN, Mounts, mounted
+from provd.disk.mounts import UNKNOWN, Mounts, MountWatch, mounted
 from provd.disk.places import HANGS, Entry, Hangs, Turn, place_of
 from provd.disk.sets import read_set, reason
 from provd.disk.stamps import Stamps
@@ -71,6 +71,7 @@ class ReadingJob:
         several = len(self._readings) > 1 or any(r.kind is not Kind.FILE for r in self._readings)
         self._mounts = mounts or (mounted() if several else UNKNOWN)
         self._trails = Trails(Stamps(self._mounts), may_wait=most is None) if several else None
+        self._mount_watch = MountWatch() if several else None
         self._cancelled = False
         self._refused = 0
         self._lock = threading.Lock()  # for bookkeeping, never held over a call that can block
@@ -234,6 +235,11 @@ class ReadingJob:
             self._end_round()
 
     def _end_round(self) -> None:
+        if not self._differing and self._mount_watch is not None and self._mount_watch.changed():
+            # A mount moves no time: whatever was read may have been read below one that is gone again.
+            self._differing = {r: r.path for r, outcome in self._outcomes.items() if outcome.seen or outcome.ways}
+            for reading in self._differing:
+                self.found.pop(reading, None)
         for reading, path in self._differing.items():
             self._again(reading, path, self._outcomes.pop(reading).seen)
             if reading in self._outcomes:  # no more: what the others were confirmed to be stands

@@ -9,6 +9,7 @@ of those a listing does not say the type.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
@@ -98,6 +99,26 @@ class MountTable:
         while piece := os.read(self._fd, 1 << 16):
             pieces.append(piece)
         self._mounts = parse(b"".join(pieces).splitlines())
+
+
+class MountWatch:
+    """Tells whether anything was mounted or unmounted since it was made, or since it told so."""
+
+    def __init__(self, path: bytes | str = _TABLE) -> None:
+        self._fd = -1
+        with contextlib.suppress(OSError, AttributeError):  # another system, or no descriptor left: nobody knows
+            self._poll = select.poll()
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._poll.register(self._fd, select.POLLPRI)
+
+    def changed(self) -> bool:
+        """Whether the mount table changed; poll(2) tells so once."""
+        return self._fd >= 0 and bool(self._poll.poll(0))
+
+    def __del__(self) -> None:
+        """The descriptor goes with the job."""
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 def mounted() -> Mounts:

@@ -60,12 +60,17 @@ class Way:
     It ends `at` a path without links, or nowhere: what is absent or no directory leads no further.
     """
 
-    __slots__ = ("above", "at", "steps")
+    __slots__ = ("above", "at", "links", "steps")
 
-    def __init__(self, above: Way | None, steps: tuple[Step, ...], at: bytes | None) -> None:
+    def __init__(self, above: Way | None, steps: tuple[Step, ...], at: bytes | None, links: int = 0) -> None:
         self.above = above
         self.steps = steps
         self.at = at
+        self.links = links
+
+
+_QUICK_LOOKS: Final = 512
+"""Looks that a quick job may take."""
 
 
 class Trails:
@@ -117,8 +122,8 @@ class Trails:
         if name in {b"", b"."} or way.at is None:
             return way
         if name == b"..":
-            return Way(way, (), os.path.dirname(way.at))
-        at, todo, links = way.at, [name], 0
+            return Way(way, (), os.path.dirname(way.at), way.links)
+        at, todo, links = way.at, [name], way.links  # the kernel counts the links of a whole path
         steps: list[Step] = []
         while todo:
             name = todo.pop()
@@ -134,11 +139,11 @@ class Trails:
                 continue
             links += 1
             if step.was is None or not stat.S_ISLNK(step.was.mode) or not follow or links > _LINKS:
-                return Way(way, tuple(steps), None)
+                return Way(way, tuple(steps), None, links)
             target = os.readlink(step.path)
             at = b"/" if target.startswith(b"/") else at
             todo += target.split(b"/")[::-1]
-        return Way(way, tuple(steps), at)
+        return Way(way, tuple(steps), at, links)
 
     def _step(self, parent: bytes, path: bytes) -> Step:
         step = self._seen(parent, path)
@@ -167,6 +172,8 @@ class Trails:
     def _look(self, path: bytes) -> _Look:
         look = self._first.get(path)
         if look is None:
+            if not self._may_wait and len(self._first) >= _QUICK_LOOKS:
+                raise NotQuick
             at = coarse_clock()
             found = _lstat(path)
             tells = found is not None and (self._stamps.fine(found, path) or not is_young(found, at))

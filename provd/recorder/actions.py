@@ -6,7 +6,7 @@ begin makes its objects a gap, since the agent may go on all the same.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ class Begin(msgspec.Struct, frozen=True):
     turn: int | str | None
     note: str | None
     op: str | None
+    holder: int
     foreign: bool
 
     @property
@@ -65,24 +66,26 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 class Actions:
-    """Begins, records and ends actions. `holder` stands for a connection."""
+    """Begins, records and ends actions. `holder` is the number of a connection.
+
+    Who holds an action is decided inside the transaction, where begins, retries and ends have one order.
+    """
 
     def __init__(self, store: Store, inquiry: Inquiry, resolver: Resolver, clocks: Clocks) -> None:
         self._store = store
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
-        self._held: dict[Hashable, set[int]] = {}
 
-    async def begin(self, asked: params.ActionBegin | params.ActionRecord, *, holder: Hashable, foreign: bool) -> Any:
+    async def begin(self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool) -> Any:
         """`action.begin`, `action.record`; raises ActionStale, DependencyMalformed and what does not parse."""
-        begin = await self._request(asked, foreign=foreign)
+        begin = await self._request(asked, holder=holder, foreign=foreign)
         findings = Findings()
         result = await self._store.submit(_Begin(begin, findings, self._clocks, last=False))
         for left in reversed(range(_ATTEMPTS)):
             if not isinstance(result, Unread):
                 break
-            findings = findings.merged(await self._inquiry.reread(result, Question(foreign=foreign), _PATIENCE))
+            findings = await self._inquiry.reread(result, Question(foreign=foreign), _PATIENCE)
             result = await self._store.submit(_Begin(begin, findings, self._clocks, last=left == 0))
         if isinstance(result, _Refused):
             raise errors.ActionStale(
@@ -92,13 +95,9 @@ class Actions:
                 seq=result.seq,
             )
         assert isinstance(result, _Begun)
-        if begin.hold:
-            for held in self._held.values():  # a retry over another connection takes it over
-                held.discard(result.id)
-            self._held.setdefault(holder, set()).add(result.id)
         return result.answer
 
-    async def _request(self, asked: params.ActionBegin | params.ActionRecord, *, foreign: bool) -> Begin:
+    async def _request(self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool) -> Begin:
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         deps = [dep for dep, _ in await self._resolver.dependencies(asked.writes, place.root)]
         if sum(len(dep.name) for dep in deps) > params.MAX_WRITES:
@@ -123,6 +122,7 @@ class Actions:
             turn=asked.turn,
             note=asked.note,
             op=asked.op,
+            holder=holder,
             foreign=foreign,
         )
 
@@ -130,8 +130,6 @@ class Actions:
         """`action.end`; raises ActionUnknown."""
         outcome = Outcome(asked.outcome)
         seq = await self._store.submit(lambda writer: end(writer, asked.id, outcome))
-        for held in self._held.values():
-            held.discard(asked.id)
         return {"id": asked.id, "clock": self._clocks.token(seq)}
 
     def listed(self) -> dict[str, Any]:
@@ -139,11 +137,9 @@ class Actions:
         with self._store.view() as view:
             return {"actions": [action_wire(action) for action in view.actions()]}
 
-    def closed(self, holder: Hashable) -> None:
-        """A connection closed: what it held has failed."""
-        for action_id in self._held.pop(holder, ()):
-            failed = partial(end, action_id=action_id, outcome=Outcome.FAILED)
-            self._store.submit(failed).add_done_callback(_ignore)
+    def closed(self, holder: int) -> None:
+        """A connection closed: what it holds has failed."""
+        self._store.submit(partial(end_held, holder=holder)).add_done_callback(_ignore)
 
 
 def action_wire(action: OpenAction) -> dict[str, Any]:
@@ -161,7 +157,7 @@ def _restless() -> Judgement:
 
 
 def _ignore(future: Any) -> None:
-    """An action that its holder ended itself is no error, and nobody waits for this answer."""
+    """Nobody waits for this answer."""
     if not future.cancelled():
         future.exception()
 
@@ -178,9 +174,10 @@ class _Begin:
     def __call__(self, writer: Writer) -> Any:
         begin = self._begin
         if begin.op is not None and (answered := writer.answered(begin.about, begin.op)):
-            seq = answered.position
-            if not begin.hold or writer.action(seq) is not None:  # one that ended with its connection begins anew
-                return _Begun(seq, msgspec.Raw(answered.answer))
+            there = writer.action(answered.position)
+            if begin.hold and there is not None:  # a retry over another connection takes it over
+                writer.put_action(msgspec.structs.replace(there, holder=begin.holder))
+            return _Begun(answered.position, msgspec.Raw(answered.answer))
         if begin.guards:
             targets = {i: writer.entry(i) for i in begin.guards}
             judged = settle_again(writer, targets, Question(foreign=begin.foreign), self._findings)
@@ -250,6 +247,8 @@ def _open(writer: Writer, begin: Begin, seq: int) -> None:
         begin.session,
         begin.turn,
         begin.note,
+        begin.holder if begin.hold else 0,
+        b"" if begin.op is None else writer.op_key(begin.about, begin.op),
     )
     writer.put_action(action)
 
@@ -292,11 +291,16 @@ def end(writer: Writer, action_id: int, outcome: Outcome) -> int:
     return seq
 
 
-def end_held(writer: Writer) -> None:
-    """Ends what was held when the last run ended: its connections are gone."""
+def end_held(writer: Writer, holder: int | None = None) -> None:
+    """Ends as failed what the connection `holder` holds, or with None all that is held: no connection is left.
+
+    A begin that ended so is forgotten: who tries it again begins anew.
+    """
     for action in writer.actions():
-        if action.hold:
+        if action.hold and holder in {None, action.holder}:
             end(writer, action.id, Outcome.FAILED)
+            if action.op:
+                writer.drop_answer(action.op)
 
 
 def affects(writer: Writer, begin: Begin) -> dict[str, Any]:

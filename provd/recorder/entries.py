@@ -75,18 +75,19 @@ class Entries:
     async def _put(self, put: Put) -> Any:
         paths = [(dep, digest) for dep, digest in put.deps or () if dep.kind in PATH_KINDS]
         question = Question(foreign=put.foreign)
-        own, standing = Findings(), Findings()
+        first, standing = Findings(), Findings()
         reals: dict[bytes, bytes] = {}
         if not put.foreign:
             readings = frozenset(reading_for(dep, digest) for dep, digest in paths)
-            own = Findings(await self._inquiry.read(readings, _PATIENCE))
+            first = Findings(await self._inquiry.read(readings, _PATIENCE))
             reals = await self._resolver.real_bases(dep for dep, _ in paths)
+        own = first
         for _ in range(_ATTEMPTS):
-            result = await self._store.submit(Apply(put, own, standing, reals, self._clocks))
+            result = await self._store.submit(Apply(put, first, own, standing, reals, self._clocks))
             if isinstance(result, Ground):
-                own = own.merged(await self._inquiry.reread(result.unread, question, _PATIENCE))
+                own = await self._inquiry.reread(result.unread, question, _PATIENCE)
             elif isinstance(result, InTheWay):
-                standing = standing.merged(await self._inquiry.reread(result.unread, Question(), _PATIENCE))
+                standing = await self._inquiry.reread(result.unread, Question(), _PATIENCE)
             else:
                 return result
         raise errors.EntryConflict(

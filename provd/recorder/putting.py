@@ -69,14 +69,15 @@ class Apply:
     def __init__(
         self,
         put: Put,
+        first: Findings,
         own: Findings,
         standing: Findings,
         reals: Mapping[bytes, bytes],
         clocks: Clocks,
     ) -> None:
         self._put = put
-        self._own = own
-        self._found = own.found
+        self._own = own  # of one moment, with all that the entry rests on: only by this it is judged
+        self._found = {**first.found, **own.found}  # what the put's own dependencies are made of
         self._standing = standing
         self._reals = reals
         self._clocks = clocks

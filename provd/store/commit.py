@@ -84,7 +84,11 @@ class Store:
     @contextmanager
     def view(self) -> Iterator[View]:
         """One moment of what is durable. Read from it, leave it, and only then open files."""
-        with self.environment.env.begin() as txn:
+        try:
+            txn = self.environment.env.begin()
+        except lmdb.Error as e:  # a commit has just failed, and the environment is not reopened yet
+            raise full_or_unusable(e, self.environment.directory) from e
+        with txn:
             view = View(self.environment, txn)
             try:
                 yield view

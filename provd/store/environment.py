@@ -52,7 +52,7 @@ _BROKEN: Final = (
 
 
 _LOCK_BYTES: Final = 8192
-_ALMOST_NOTHING: Final = 1024 * 1024
+_ALMOST_NOTHING: Final = 16 * 1024 * 1024
 _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
 
 

@@ -28,7 +28,10 @@ class PathState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OpenAction(msgspec.Struct, frozen=True, array_like=True):
-    """An action that has begun and not ended. `objects` and `paths` are what its `writes` mean."""
+    """An action that has begun and not ended. `objects` and `paths` are what its `writes` mean.
+
+    `holder` is the number of the connection with which a held one ends, `op` the key of the answer to its begin.
+    """
 
     id: int
     at: int
@@ -39,6 +42,8 @@ class OpenAction(msgspec.Struct, frozen=True, array_like=True):
     session: str | None = None
     turn: int | str | None = None
     note: str | None = None
+    holder: int = 0
+    op: bytes = b""
 
 
 class Root(msgspec.Struct, frozen=True, array_like=True):

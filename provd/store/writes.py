@@ -152,6 +152,10 @@ class Writer(View):
         """Keeps an action that has begun."""
         self._put("actions", clock.key(action.id), _encode(action))
 
+    def drop_answer(self, op_key: bytes) -> None:
+        """Drops the answer to an op: the next one with that op is a new request."""
+        self._delete("ops", op_key)
+
     def delete_action(self, action_id: int) -> None:
         """Drops an action that has ended."""
         self._delete("actions", clock.key(action_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -207,3 +208,87 @@ def test_a_put_by_a_peer_of_another_namespace_does_not_displace_what_is_fresh(ws
     assert reply["late"] is True
     assert reply["version"] == good["version"]
     assert ws.verdict("k") == "fresh"
+
+
+def test_a_held_begin_is_never_lost_between_its_holder_and_who_takes_it_over(ws: Workspace) -> None:
+    for attempt in range(60):
+        first, second = ws.daemon.connect(), ws.daemon.connect()
+        held(first, ws, f"race{attempt}")
+        number = second.send("action.begin", writes=[ws.object("o")], hold=True, op=f"race{attempt}", root=ws.root)
+        first.close()
+        taken = second.result(number)["id"]
+        second("entry.put", key="after", value=attempt, deps=[], root=ws.root)
+        assert taken in {action["id"] for action in second("action.list")["actions"]}
+        second("action.end", id=taken, outcome="done")
+        second.close()
+
+
+def test_a_held_begin_that_was_ended_by_hand_is_answered_as_at_first(ws: Workspace) -> None:
+    begun = held(ws.rpc, ws, "ended")
+    ws.rpc("action.end", id=begun["id"], outcome="done")
+    assert held(ws.rpc, ws, "ended") == begun
+    assert begun["id"] not in {action["id"] for action in ws.rpc("action.list")["actions"]}
+
+
+TORN = """
+import os, sys
+os.chdir(sys.argv[1])
+print("going", flush=True)
+while True:
+    for name, content in (("b", "2"), ("a", "2"), ("a", "1"), ("b", "1")):
+        open("t", "w").write(content)
+        os.rename("t", name)
+"""
+
+
+def test_a_guard_is_of_one_moment_however_often_its_entry_is_put(ws: Workspace) -> None:
+    for name in "abc":
+        ws.write(name, "1")
+    for name in "ab":
+        ws.write(f"two/{name}", "2")
+    digests = {
+        "a2": {"dep": "file:a", "digest": ws.digest("file:two/a")},
+        "b1": {"dep": "file:b", "digest": ws.digest("file:b")},
+        "c": ws.dep("file:c"),
+    }
+    sets = [["a2", "b1"], ["a2", "c"], ["b1", "c"]]  # a=2 together with b=1 never was
+    stop = threading.Event()
+    torn: list[int] = []
+
+    def put() -> None:
+        rpc = ws.daemon.connect()
+        turn = 0
+        while not stop.is_set():
+            names = sets[turn % 3]
+            turn += 1
+            answer = rpc("entry.put", key="k", value=turn, deps=[digests[n] for n in names], root=ws.root)
+            if names == sets[0] and not answer.get("late"):
+                torn.append(answer["version"])
+
+    writer = subprocess.Popen([sys.executable, "-c", TORN, ws.root], stdout=subprocess.PIPE)
+    putter = threading.Thread(target=put)
+    putter.start()
+    accepted = []
+    try:
+        for _ in range(300):
+            with contextlib.suppress(RpcError):  # refused: then it was not usable
+                accepted.append(ws.rpc("action.record", writes=[], if_usable=["k"], root=ws.root)["seq"])
+    finally:
+        stop.set()
+        putter.join()
+        writer.kill()
+        writer.communicate()
+    assert not {seq - 1 for seq in accepted} & set(torn)  # accepted on top of a version that never was true
+
+
+def test_deep_paths_and_bombs_of_links_hold_nobody_up(ws: Workspace) -> None:
+    ws.write("ok", "one")
+    for n in range(38):
+        os.symlink("a/../" * 800 + f"s{n + 1}", os.path.join(ws.root, f"s{n}"))
+    os.mkdir(os.path.join(ws.root, "a"))
+    os.mkdir(os.path.join(ws.root, "s38"))
+    deps: list[Json] = [{"dep": "file:" + "s0/../" * 50 + "f", "digest": "absent"}, ws.dep("file:ok")]
+    number = ws.rpc.send("deps.check", deps=deps, root=ws.root, timeout_ms=60_000)
+    other = ws.daemon.connect()
+    assert other("log.clock")["clock"]
+    assert ws.rpc.result(number)["verdict"] in {"fresh", "dirty", "unknown"}
