@@ -60,6 +60,7 @@ def main(settings: Settings) -> None:
         try:
             run = begin_run(store, settings)
             listening = BoundSocket(settings.socket)
+            directory.note_socket(settings.socket)
             try:
                 _event_loop(_serve(settings, store, run, listening))
             finally:

@@ -62,11 +62,12 @@ class StateDirectory:
             if e.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
                 os.close(self._fd)
                 raise self._unusable(e) from e
-            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            holder, _, socket_path = os.pread(self._fd, 4096, 0).decode("utf-8", "replace").partition("\n")
             os.close(self._fd)
+            there = f" --socket {socket_path.strip()}" if socket_path.strip() else ""
             raise errors.StoreUnusable(
-                f"another daemon (pid {holder}) uses the state directory {self.path}",
-                "ask that one (provd status), stop it (provd stop), or give another --state",
+                f"another daemon (pid {holder.strip() or 'unknown'}) uses the state directory {self.path}",
+                f"ask that one (provd status{there}), stop it (provd stop{there}), or give another --state",
             ) from None
         try:
             os.ftruncate(self._fd, 0)
@@ -77,6 +78,11 @@ class StateDirectory:
 
     def _unusable(self, error: OSError) -> errors.ProvdError:
         return full_or_unusable(error, self.path)
+
+    def note_socket(self, path: str) -> None:
+        """Writes where the holder answers beside its pid, for whoever finds the lock held."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self._fd, f"{os.getpid()}\n{path}\n".encode(), 0)
 
     def release(self) -> None:
         """Gives the lock back."""

@@ -180,10 +180,10 @@ def _print(records: Any, as_json: bool) -> None:
         if as_json:
             output.line_json(record)
         else:
-            output.line(_record(record))
+            output.line(record_line(record))
 
 
-def _record(record: dict[str, Any]) -> str:
+def record_line(record: dict[str, Any]) -> str:
     """One record as a line: number, time, type, and what that type tells."""
     kind = str(record.get("type", "?"))
     head = f"{record.get('seq', '?'):>8}  {output.moment(record.get('at'))}  {kind:<8}  "

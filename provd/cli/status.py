@@ -13,6 +13,8 @@ import click
 from provd import __version__
 from provd.cli import output
 from provd.cli.command import Command, connected, json_option
+from provd.cli.log import record_line
+from provd.cli.watch import meaning
 from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def _lines(answer: Json) -> Iterator[str]:
         facts.append(f"up {_duration(answer['uptime_s'])}")
     yield output.paint("provd", "bold") + " " + ", ".join(facts)
     for word, value in answer.items():
-        if word not in _KNOWN:
+        if word not in _KNOWN and value != {"reopened": 0}:
             yield f"  {word:<11}{output.name(value) if word in _PATHS else _plain(value)}"
     roots = answer.get("roots") or []
     yield f"  {'roots':<11}" + ("" if roots else "none: provd watch add DIR")
@@ -62,11 +64,18 @@ def _lines(answer: Json) -> Iterator[str]:
 
 def _root(root: Json) -> Iterator[str]:
     state = str(root.get("state", ""))
-    head = f"    {output.name(root['path'])}  {output.paint(output.printable(state), _STATES.get(state, 'yellow'))}"
-    yield head + "".join(f"  {output.printable(str(root[w]))}" for w in ("backend",) if root.get(w))
+    head = f"    {output.name(root['path'])}  "
+    told = {"path", "state", "backend"}
+    if state != "gone" and root.get("backend") == root.get("coverage") == "none":
+        yield head + meaning(root)
+        told |= {"coverage", "uncovered", "why"}
+    else:
+        head += output.paint(output.printable(state), _STATES.get(state, "yellow"))
+        yield head + "".join(f"  {output.printable(str(root[w]))}" for w in ("backend",) if root.get(w))
     for word, value in root.items():
-        if word not in {"path", "state", "backend"} and value not in (None, [], {}):
-            yield f"      {word:<11}{_plain(value)}"
+        if word not in told and value not in (None, [], {}):
+            is_record = word == "last_gap" and isinstance(value, dict) and "type" in value
+            yield f"      {word:<11}{record_line(value).strip() if is_record else _plain(value)}"
 
 
 def _plain(value: Any) -> str:

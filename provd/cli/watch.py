@@ -54,7 +54,7 @@ def _added(root: dict[str, Any]) -> str:
     if state != "gone" and coverage == "none" and _word(root, "backend") == "none":
         return f"added {name} (this version answers by reading; the watcher comes next)"
     watched = state != "gone" and coverage in {"whole", "partial"}
-    return f"{'watching' if watched else 'added'} {name}: {_meaning(root)}"
+    return f"{'watching' if watched else 'added'} {name}: {meaning(root)}"
 
 
 @watch.command(cls=Command, examples=("provd watch rm ~/repo",))
@@ -95,13 +95,13 @@ def _print_table(roots: list[dict[str, Any]]) -> None:
     for root in roots:
         facts = (_word(root, field) for field in ("state", "backend", "coverage"))
         state, backend, coverage = (output.printable(fact) or "-" for fact in facts)
-        rows.append((output.name(root["path"]), state, backend, coverage, _meaning(root)))
+        rows.append((output.name(root["path"]), state, backend, coverage, meaning(root)))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         output.line("  ".join([*(f"{text:<{width}}" for text, width in zip(row, widths, strict=False)), row[4]]))
 
 
-def _meaning(root: dict[str, Any]) -> str:
+def meaning(root: dict[str, Any]) -> str:
     """How well a root is watched, in words."""
     state, coverage = _word(root, "state"), _word(root, "coverage")
     why = output.printable(_word(root, "why"))
