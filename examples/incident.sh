@@ -9,7 +9,7 @@ export PROVD_STATE_DIR="$scratch/state"
 unset PROVD_SOCKET 2>/dev/null || true
 daemon=
 trap '[ -z "$daemon" ] || { kill "$daemon" && wait "$daemon"; } 2>/dev/null || :; rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 if command -v sha256sum >/dev/null 2>&1; then sum=sha256sum; else sum='shasum -a 256'; fi
 
 if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); else bold='' plain=''; fi
