@@ -300,6 +300,11 @@ def _concerns(record: records.Record, paths: list[bytes] | None) -> bool:
             return any(_overlap(record.path, path) for path in paths)
         case records.Action():
             return any(_overlap(written, path) for written in record.paths for path in paths)
+        case records.Mutation():
+            named = [record.path] if record.source is None else [record.path, record.source]
+            return any(_overlap(name, path) for name in named for path in paths)
+        case records.Hashed():
+            return any(_overlap(record.path, path) for path in paths)
         case records.EntryChange():
             return False
 

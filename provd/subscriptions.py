@@ -103,7 +103,10 @@ def touched_entries(view: View, record: records.Record) -> list[EntryId]:
             return view.with_dependents([EntryId(record.scope, record.key)], MAX_TOUCHED)
         case records.Action():
             return view.touched(record.objects, record.paths, MAX_TOUCHED)
-        case records.Gap() | records.RootChange() | records.Coverage():
+        case records.Mutation():
+            named = [record.path] if record.source is None else [record.path, record.source]
+            return view.touched((), named, MAX_TOUCHED)
+        case records.Gap() | records.RootChange() | records.Coverage() | records.Hashed():
             return []
         case _:
             assert_never(record)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -102,7 +102,74 @@ class Coverage(msgspec.Struct, frozen=True, array_like=True, tag="coverage"):
     why: str
 
 
-Record = Gap | Action | EntryChange | RootChange | Coverage
+class MutationKind(StrEnum):
+    """What became of a path: CREATED where nothing or something of another type was, MODIFIED what was there before."""
+
+    CREATED = "created"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+    MOVED = "moved"
+    ATTRIB = "attrib"
+
+
+STRUCTURAL: Final = frozenset({MutationKind.CREATED, MutationKind.DELETED, MutationKind.MOVED})
+"""The kinds that change which names there are, and of what type."""
+
+
+class DigestState(StrEnum):
+    """What is known of a mutated file's digest; after PENDING comes exactly one `Hashed` record, or a new run."""
+
+    DONE = "done"
+    PENDING = "pending"
+    SUPERSEDED = "superseded"
+    UNREADABLE = "unreadable"
+
+
+class Origin(StrEnum):
+    """Who noticed a mutation: the watcher when it happened, or a scan afterwards."""
+
+    WATCH = "watch"
+    SCAN = "scan"
+
+
+class Actor(msgspec.Struct, frozen=True, array_like=True):
+    """Who made a mutation, as far as actions declared it; with nothing in it nobody knows."""
+
+    session: str | None = None
+    turn: int | str | None = None
+    action: int | None = None
+
+
+class Mutation(msgspec.Struct, frozen=True, array_like=True, tag="mutation"):
+    """One observed change to one path (`source` became it, where it was moved).
+
+    `size` and `mtime_ns` are those of a regular file when it was looked at, None where there was none. `digest` is
+    its XXH3-128 as text, `digest_state` None for what has no content.
+    """
+
+    at: int
+    kind: MutationKind
+    path: bytes
+    source: bytes | None = None
+    mtime_ns: int | None = None
+    size: int | None = None
+    digest: str | None = None
+    digest_state: DigestState | None = None
+    origin: Origin = Origin.WATCH
+    actor: Actor = Actor()
+
+
+class Hashed(msgspec.Struct, frozen=True, array_like=True, tag="hashed"):
+    """The digest of the mutation at position `of`, found later; `digest` is None unless `digest_state` is DONE."""
+
+    at: int
+    of: int
+    path: bytes
+    digest: str | None
+    digest_state: DigestState
+
+
+Record = Gap | Action | EntryChange | RootChange | Coverage | Mutation | Hashed
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
@@ -179,6 +246,32 @@ def to_wire(seq: int, record: Record) -> dict[str, Any]:
                 "coverage": record.coverage,
                 "why": record.why,
             }
+        case Mutation():
+            return head | _mutation(record)
+        case Hashed():
+            return head | {
+                "type": "hashed",
+                "of": record.of,
+                "path": wire_name(record.path),
+                "digest": record.digest,
+                "digest_state": str(record.digest_state),
+            }
+
+
+def _mutation(record: Mutation) -> dict[str, Any]:
+    actor = record.actor
+    who = _present(session=actor.session, turn=actor.turn, action=actor.action)
+    told: dict[str, Any] = {"type": "mutation", "kind": str(record.kind), "path": wire_name(record.path)}
+    if record.source is not None:
+        told["from"] = wire_name(record.source)
+    return told | {
+        "mtime_ns": None if record.mtime_ns is None else str(record.mtime_ns),
+        "size": record.size,
+        "digest": record.digest,
+        "digest_state": record.digest_state and str(record.digest_state),
+        "origin": str(record.origin),
+        "actor": who or {"unknown": True},
+    }
 
 
 def _present(**fields: Any) -> dict[str, Any]:

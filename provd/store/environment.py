@@ -39,6 +39,9 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
     "actions": {},  # id to the open action
     "ops": {},  # method and op to the first answer
     "roots": {},  # path to the root
+    "files": {},  # directory number and name to what was last known of it
+    "touched": {},  # path to the newest mutations that name it
+    "gaps": {},  # path to the newest gap of the tree there
 }
 
 
