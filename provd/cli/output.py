@@ -101,6 +101,16 @@ def verdict_word(verdict: str) -> str:
     return symbol(verdict, f" {verdict:<7}")
 
 
+def arrow() -> str:
+    """What stands between old and new."""
+    return "→" if _unicode(sys.stdout) else "->"
+
+
+def ellipsis() -> str:
+    """What stands for what is left out."""
+    return "…" if _unicode(sys.stdout) else "..."
+
+
 def count(number: int, one: str, many: str) -> str:
     """A number with its noun: 1 entry, 2 entries."""
     return f"{number} {one if number == 1 else many}"
