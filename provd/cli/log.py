@@ -175,7 +175,7 @@ def _print_latest_of(client: Client, last: int, asked: dict[str, Any], as_json: 
         page = client.call("log.since", clock=clock, limit=_BIG_PAGE, **asked)
         found.extend(page["records"])
     _print(found, as_json)
-    if len(found) < last:
+    if len(found) < last and int(client.call("daemon.status").get("records") or 0) > _BIG_PAGE:
         output.note(f"of the newest {_BIG_PAGE} records; provd since CLOCK --path P looks further back")
     end: str = page["clock"]
     return end

@@ -69,7 +69,8 @@ def size(root: Json) -> str:
 def uncovered(root: Json, indent: str) -> Iterator[str]:
     """The places that are not watched, the first few, and what to do; not the root itself, which `meaning` has."""
     places = root.get("uncovered") or []
-    listed = [place for place in places if not (isinstance(place, dict) and place.get("path") == root.get("path"))]
+    own = root.get("path")
+    listed = [place for place in places if own not in (place, place.get("path") if isinstance(place, dict) else None)]
     for place in listed[:_PLACES]:
         yield f"{indent}not watched: {records.uncovered(place)}"
     more = root.get("uncovered_more")

@@ -264,12 +264,13 @@ def test_roots_in_words(cli: Cli, root: dict[str, Any], word: str, told: str) ->
 
 def test_a_root_that_is_uncovered_itself_is_told_in_its_own_line(cli: Cli) -> None:
     polled = {"state": "watching", "coverage": "partial", "uncovered": [{"path": "/r"} | _POLLED]}
-    cli.fake.answers["root.list"] = {"roots": [_HERE | polled]}
+    named = {"state": "watching", "coverage": "partial", "uncovered": ["/r"]} | _POLLED
+    cli.fake.answers["root.list"] = {"roots": [_HERE | polled, _HERE | named]}
 
     rows = cli("watch", "ls").out.splitlines()
 
-    assert len(rows) == 2
-    assert rows[1].endswith(f"  watched in part: {_POLLED['why']}")
+    assert len(rows) == 3
+    assert all(row.endswith(f"  watched in part: {_POLLED['why']}") for row in rows[1:])
 
 
 def _uncovered(why: str, count: int, **fields: Any) -> dict[str, Any]:

@@ -25,8 +25,8 @@ _KINDS: Final = (
     "|`fallocate`|punched|collapsed|`O_DIRECT`|`io_uring`|AIO|first store|later store|`munmap`|`process_vm_writev`"
     "|loop device|killed|within a directory|renamed in|renamed out|renamed over|EXCHANGE|hard link made|link outside"
     "|link inside|symlink made|retargeted|`O_TMPFILE`|unlinked|opened before|`mkdir -p|`rmdir`|`rm -r`|`chmod`"
-    "|`utimensat`|attribute|mount over|unmounted|bind mount|mount moved|root renamed|replaced|above the root|layer edited"
-    "|FUSE|NFS|namespaces|daemon is down|overflow|watch limit|unreadable|block device|`object:`"
+    "|`utimensat`|attribute|mount over|unmounted|bind mount|mount moved|root renamed|replaced|above the root"
+    "|layer edited|FUSE|NFS|namespaces|daemon is down|overflow|watch limit|unreadable|block device|`object:`"
 )
 
 pytestmark = pytest.mark.skipif(not os.path.exists(_DOC), reason="the docs are not here")
