@@ -34,7 +34,7 @@ _UNPROVEN_ENTRY: Final = "nobody knows which version was read: c=$(provd clock),
 _UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
 _NAMED: Final = 10
 _LIMIT: Final = re.compile(r"\b((?:fs\.inotify|user)\.max_\w+)(?:\D{0,12}(\d+))?")
-_DENIED: Final = re.compile(r"permission denied|unreadable|not readable|EACCES", re.IGNORECASE)
+_DENIED: Final = re.compile(r"permission denied|no permission|unreadable|not readable|EACCES", re.IGNORECASE)
 _LEAST: Final = 524_288
 """Watches to allow at least: a gigabyte of kernel memory if all were used."""
 _LEAST_INSTANCES: Final = 1024
@@ -74,7 +74,8 @@ def uncovered(why: str) -> str:
         raised = max(_LEAST, 2 * limit) if "watches" in setting else max(_LEAST_INSTANCES, 2 * limit)
         if setting.startswith("user/"):
             return f"echo {raised} | sudo tee /proc/sys/{setting}, in the user namespace's parent"
-        return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/)"
+        again = ", then start provd again" if "instances" in setting else ""
+        return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
     if _DENIED.search(why):
         return "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore"
     return ""

@@ -77,22 +77,22 @@ def since(clock_token: str, paths: tuple[str, ...], limit: int | None, as_json: 
             if not page.get("more") or page["clock"] == asked["clock"] or (left is not None and left <= 0):
                 break
             asked["clock"] = page["clock"]
-        uncovered = [] if as_json else _uncovered(client, page.get("uncovered") or [])
+        uncovered = [] if as_json else _uncovered(client, page)
     if not as_json:
         _tell_end(page, whole, uncovered)
     return 0
 
 
-def _uncovered(client: Client, places: list[Any]) -> list[str]:
+def _uncovered(client: Client, page: dict[str, Any]) -> list[str]:
     """What is not wholly watched, and at the end why, where the daemon tells it."""
-    if not places:
+    if not (places := page.get("uncovered") or []):
         return []
     told = [place for place in places if isinstance(place, dict) and "path" in place]
     named = [local_path(place) for place in places if place not in told]
     roots = client.call("root.list")["roots"] if named else []
     told += [root for root in roots if any(records.overlap(local_path(root["path"]), path) for path in named)]
     whys = dict.fromkeys(output.printable(str(root["why"])) for root in told if root.get("why"))
-    shown = output.some([records.display(place) for place in places], _PLACES)
+    shown = output.some([records.display(place) for place in places], _PLACES, records.number(page, "uncovered_more"))
     return [shown, *([output.some(list(whys), _PLACES)] if whys else [])]
 
 
@@ -190,7 +190,7 @@ def _print_since(client: Client, clock: str, asked: dict[str, Any], as_json: boo
         if not page.get("more") or page["clock"] == clock:
             break
         clock = page["clock"]
-    _tell_whole(whole, _uncovered(client, page.get("uncovered") or []))
+    _tell_whole(whole, _uncovered(client, page))
 
 
 def _follow(client: Client, clock: str, paths: list[bytes], as_json: bool) -> None:

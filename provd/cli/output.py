@@ -116,9 +116,9 @@ def count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def some(words: list[str], most: int) -> str:
-    """The first of some words, and how many more there are."""
-    rest = len(words) - most
+def some(words: list[str], most: int, more: int = 0) -> str:
+    """The first of some words, and how many more there are; `more` of them are not among the words."""
+    rest = max(0, len(words) - most) + more
     return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 

@@ -158,6 +158,12 @@ def uncovered(place: Any) -> str:
     return display(place) + (f" ({output.printable(str(why))})" if why else "")
 
 
+def number(answer: Json, field: str) -> int:
+    """A count of an answer; 0 where it is not told."""
+    value = answer.get(field)
+    return value if isinstance(value, int) else 0
+
+
 def display(value: Any) -> str:
     """A value of a record for people."""
     if isinstance(value, list):

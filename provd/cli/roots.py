@@ -73,8 +73,7 @@ def uncovered(root: Json, indent: str) -> Iterator[str]:
     listed = [place for place in places if own not in (place, place.get("path") if isinstance(place, dict) else None)]
     for place in listed[:_PLACES]:
         yield f"{indent}not watched: {records.uncovered(place)}"
-    more = root.get("uncovered_more")
-    if (rest := max(0, len(listed) - _PLACES) + (more if isinstance(more, int) else 0)) > 0:
+    if (rest := max(0, len(listed) - _PLACES) + records.number(root, "uncovered_more")) > 0:
         yield f"{indent}and {rest:,} more: provd watch ls --json"
     whys = [str(place.get("why") or "") for place in places if isinstance(place, dict)]
     for fix in dict.fromkeys(filter(None, map(hints.uncovered, [*whys, word(root, "why")]))):

@@ -179,7 +179,8 @@ def _pages(client: Client, answer: Json, asked: Json, story: _Story, as_json: bo
         clock = page["clock"]
     uncovered = [records.uncovered(place) for place in page.get("uncovered") or []] if asked else []
     if uncovered:
-        story.reasons[f"not wholly watched: {output.some(uncovered, _REASONS)}"] = None
+        shown = output.some(uncovered, _REASONS, records.number(page, "uncovered_more"))
+        story.reasons[f"not wholly watched: {shown}"] = None
     elif not whole and not story.reasons:
         story.reasons["records were trimmed, or the clock is not of this run"] = None
 

@@ -287,14 +287,14 @@ _FIXES = [
     ),
     (
         "no instance left: fs.inotify.max_user_instances is 128",
-        "sudo sysctl fs.inotify.max_user_instances=1024 (to keep it: a line in /etc/sysctl.d/)",
+        "sudo sysctl fs.inotify.max_user_instances=1024 (to keep it: a line in /etc/sysctl.d/), then start provd again",
     ),
     (
         "the namespace's limit: user.max_inotify_watches",
         "echo 524288 | sudo tee /proc/sys/user/max_inotify_watches, in the user namespace's parent",
     ),
     (
-        "Permission denied",
+        "no permission to read the directory",
         "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore",
     ),
 ]

@@ -143,6 +143,13 @@ def test_since_warns_once_of_what_is_not_watched(cli: Cli, uncovered: list[Any],
     assert err == f"next: provd since c:1\nprovd: incomplete: not wholly watched: {told}\n"
 
 
+def test_since_counts_the_places_that_the_daemon_does_not_list(cli: Cli) -> None:
+    places = [{"path": f"/r/{n}", "why": "ignored"} for n in range(4)]
+    cli.fake.answers["log.since"] = _page(clock="c:1", complete=False, uncovered=places, uncovered_more=40)
+
+    assert cli("since", "c:0").err.endswith("not wholly watched: /r/0, /r/1, /r/2 and 41 more (ignored)\n")
+
+
 @pytest.mark.parametrize(("record", "shown"), _RECORDS)
 def test_records(cli: Cli, record: dict[str, Any], shown: str) -> None:
     cli.fake.answers["log.since"] = _page(clock="c:1") | {"records": [{"seq": 12, "at": _AT} | record]}

@@ -283,6 +283,7 @@ _NOT_WHOLE: list[tuple[dict[str, Any], str]] = [
         _page(complete=False, uncovered=[{"path": "/r/f", "why": "watch limit"}]),
         "not wholly watched: /r/f (watch limit)",
     ),
+    (_page(complete=False, uncovered=["/r"], uncovered_more=2), "not wholly watched: /r and 2 more"),
     (_page(complete=False, uncovered=["/r"]), "not wholly watched: /r"),
     (_page(_record(9, "gap", scope="all", reason="started"), complete=False), "all: started"),
 ]
