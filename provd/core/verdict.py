@@ -61,17 +61,29 @@ _FRESH_WHY: Final = {
 
 
 class Touch(msgspec.Struct, frozen=True, array_like=True):
-    """The newest known write to something.
+    """The newest known writes to something.
 
-    `end` is the position at which it ended (None: it is still open), `action` the id of who declared it.
+    `end` is the position at which the newest declared one ended (None: it is still open, 0: there is none), `action`
+    the id of who declared it, `mutation` the position of the newest one that was observed (0: none).
     """
 
     end: int | None
     action: int | None
+    mutation: int = 0
+
+    def declared_since(self, clock: int) -> bool:
+        """Whether the declared one ended after `clock`, or is open."""
+        return self.end is None or self.end > clock
 
     def since(self, clock: int) -> bool:
-        """Whether it ended after `clock`, or is open."""
-        return self.end is None or self.end > clock
+        """Whether something was written after `clock`, or still may be."""
+        return self.declared_since(clock) or self.mutation > clock
+
+    def newest(self, clock: int) -> int | None:
+        """The position of the newest record that tells of a write after `clock`."""
+        told = [self.action] if self.action is not None and self.declared_since(clock) else []
+        told += [self.mutation] if self.mutation > clock else []
+        return max(told, default=None)
 
 
 class ObjectState(msgspec.Struct, frozen=True, array_like=True):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, cast
 
-import lmdb
 import msgspec
 
 from provd.core import clock, records
@@ -14,7 +13,7 @@ from provd.core.dependency import PATH_KINDS, SET_KINDS, Kind, Member, base, is_
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.verdict import MAX_DEPTH, Facts, ObjectState, Question, Touch
 from provd.store import keys
-from provd.store.environment import Environment
+from provd.store.history import PATH_MAX, History
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
 
 _entries: Final = msgspec.msgpack.Decoder(Entry)
@@ -28,40 +27,12 @@ _answers: Final = msgspec.msgpack.Decoder(Answered)
 _roots: Final = msgspec.msgpack.Decoder(Root)
 
 
-_PATH_MAX: Final = 4096
 MAX_BATCH: Final = 2 * 1024 * 1024
 """Bytes of records that are read at once: as JSON they still fit a line."""
 
 
-class View:
+class View(History):
     """One moment of the store, inside one transaction."""
-
-    def __init__(self, environment: Environment, txn: lmdb.Transaction) -> None:
-        self._environment = environment
-        self._txn = txn
-        self._tables = environment.tables
-
-    def release(self) -> None:
-        """Lets go of the transaction: who keeps a view must not keep one of the environment's few readers."""
-        del self._txn
-
-    def _get(self, table: str, key: bytes) -> bytes | None:
-        return cast("bytes | None", self._txn.get(key, db=self._tables[table]))
-
-    def _rows(self, table: str, low: bytes = b"", prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The rows of a table in order, from `low` on, as long as their keys start with `prefix`."""
-        cursor = self._txn.cursor(db=self._tables[table])
-        if cursor.set_range(low) if low else cursor.first():
-            for row in cursor:
-                key, value = cast("tuple[bytes, bytes]", row)  # transactions without buffers give bytes
-                if not key.startswith(prefix):
-                    return
-                yield key, value
-
-    def count(self, table: str) -> int:
-        """How many rows a table has."""
-        count: int = self._txn.stat(self._tables[table])["entries"]
-        return count
 
     # the log
 
@@ -72,10 +43,6 @@ class View:
     def oldest(self) -> int:
         """The position of the oldest record that is still held; 0 in an empty log."""
         return next((clock.position(key) for key, _ in self._rows("log")), 0)
-
-    def gap_all(self) -> int:
-        """The position of the newest gap for all."""
-        return int(self._get("meta", b"gap_all") or 0)
 
     def record(self, position: int) -> records.Record | None:
         """The record at `position`, None where it is trimmed or never was."""
@@ -221,10 +188,10 @@ class View:
         return PathState(path) if data is None else _paths.decode(data)
 
     def touch(self, kept: Kept) -> Touch | None:
-        """The newest declared write that may have touched a path dependency; one that is open is the newest."""
+        """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation."""
         states: list[PathState] = []
         for literal in {base(kept.dep), kept.real or base(kept.dep)}:
-            if len(literal) > _PATH_MAX:
+            if len(literal) > PATH_MAX:
                 continue  # the system takes no such path, so nobody writes to it
             at = literal
             while True:
@@ -234,11 +201,14 @@ class View:
                 at = at.rpartition(b"/")[0] or b"/"
             if kept.dep.kind in SET_KINDS:
                 states += [s for s in self._written_below(literal) if touches(kept.dep, kept.real, s.path)]
+        mutation = self.newest_mutation(kept) or 0
         opened = [s for s in states if s.open]
         if opened:
-            return Touch(None, max(s.open[-1] for s in opened))
+            return Touch(None, max(s.open[-1] for s in opened), mutation)
         newest = max(states, key=lambda s: s.last_end, default=None)
-        return Touch(newest.last_end, newest.last_action) if newest is not None and newest.last_end else None
+        if newest is not None and newest.last_end:
+            return Touch(newest.last_end, newest.last_action, mutation)
+        return Touch(0, None, mutation) if mutation else None
 
     def _written_below(self, directory: bytes) -> Iterator[PathState]:
         prefix = keys.path_key(directory.rstrip(b"/") + b"/")
