@@ -144,11 +144,11 @@ class History(Rows):
         there = self._mention(mutation.path)
         return there.hashed if there.newest == position and there.hashed else None
 
-    def is_quiet(self, kept: Kept, hops: Iterable[bytes], since: int) -> bool:
-        """Whether no mutation and no gap after `since` concerns a path dependency.
+    def is_whole_since(self, kept: Kept, hops: Iterable[bytes], since: int) -> bool:
+        """Whether no gap after `since` concerns a path dependency, and no mutation a name on its way.
 
-        `hops` are the names looked up on its way, `kept.real` where that ends. Whether the log still holds all that
-        came after `since` is not asked here.
+        `hops` are the names looked up, `kept.real` where that ends. What `touch` tells, and whether the log still
+        holds all that came after `since`, is not asked here.
         """
         if self.gap_all() > since:
             return False
@@ -157,6 +157,4 @@ class History(Rows):
         if any(self._mention(place).newest > since or self._gap_at(place) > since for place in places):
             return False
         deep = kept.dep.kind is Kind.TREE or kept.dep.kind in PATTERN_KINDS
-        if deep and self.newest_gap(kept.real or base(kept.dep), below=True) > since:
-            return False
-        return (self.newest_mutation(kept) or 0) <= since
+        return not deep or self.newest_gap(kept.real or base(kept.dep), below=True) <= since

@@ -11,7 +11,8 @@ import msgspec
 from provd.core import clock, records
 from provd.core.dependency import PATH_KINDS, SET_KINDS, Kind, Member, base, is_under, touches
 from provd.core.entry import Entry, EntryId, Kept
-from provd.core.verdict import MAX_DEPTH, Facts, ObjectState, Question, Touch
+from provd.core.facts import Facts, ObjectState, Question, Touch
+from provd.core.verdict import MAX_DEPTH
 from provd.store import keys
 from provd.store.history import PATH_MAX, History
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
@@ -145,8 +146,11 @@ class View(History):
         found = (self._entry_at(k) for k in self._duplicates("others", keys.dependent_key(key)))
         return [e for e in found if e and entry_id in e.entry_ids()]
 
-    def on_path(self, path: bytes) -> list[Entry]:
-        """The entries that a write to `path` may touch: on it, on a set above that holds it, on anything below."""
+    def on_path(self, path: bytes, *, structural: bool = True) -> list[Entry]:
+        """The entries that a write to `path` may touch: on it, on a set above that holds it, on anything below.
+
+        A write that is not `structural` leaves what there is and of what type.
+        """
         candidates: set[bytes] = set()
         at = path
         while True:
@@ -157,12 +161,14 @@ class View(History):
         below = keys.path_key(path.rstrip(b"/") + b"/")
         candidates.update(value for _, value in self._rows("paths", below, below))
         found = (self._entry_at(key) for key in sorted(candidates))
-        return [e for e in found if e and any(_touched(kept, path) for kept in e.deps or ())]
+        return [e for e in found if e and any(_touched(kept, path, structural) for kept in e.deps or ())]
 
-    def touched(self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int) -> list[EntryId]:
+    def touched(
+        self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int, *, structural: bool = True
+    ) -> list[EntryId]:
         """Up to `limit` entries that a write to these may touch, and those that rest on them."""
         first = [e.id for name in objects for e in self.on_object(name)]
-        first += [e.id for path in paths for e in self.on_path(path)]
+        first += [e.id for path in paths for e in self.on_path(path, structural=structural)]
         return self.with_dependents(first, limit)
 
     def with_dependents(self, first: Iterable[EntryId], limit: int) -> list[EntryId]:
@@ -247,7 +253,7 @@ class View(History):
                 for index, kept in enumerate(entry.deps or ()):
                     if kept.dep.kind is Kind.OBJECT:
                         objects[kept.dep.name] = self.object_state(kept.dep.name)
-                    elif kept.dep.kind in PATH_KINDS and (kept.digest is None or not question.revalidate):
+                    elif kept.dep.kind in PATH_KINDS and (kept.digest is None or question.needs_log):
                         touch = self.touch(kept)
                         if touch is not None:
                             touched[entry.id, index] = touch
@@ -266,5 +272,5 @@ class View(History):
         return Facts(self.head(), self.gap_all(), known, objects, touched)
 
 
-def _touched(kept: Kept, path: bytes) -> bool:
-    return kept.dep.kind in PATH_KINDS and touches(kept.dep, kept.real, path)
+def _touched(kept: Kept, path: bytes, structural: bool) -> bool:
+    return kept.dep.kind in PATH_KINDS and touches(kept.dep, kept.real, path, structural=structural)

@@ -14,7 +14,7 @@ import msgspec
 from provd.core import clock, records
 from provd.core.dependency import PATH_KINDS, Kind, Member, base
 from provd.core.entry import Entry, EntryId
-from provd.core.verdict import ObjectState
+from provd.core.facts import ObjectState
 from provd.store import keys
 from provd.store.environment import Environment
 from provd.store.history import Mention, above, names

@@ -15,16 +15,19 @@ import pytest
 from provd.clocks import Clocks
 from provd.core import errors, params
 from provd.core.entry import EntryId
+from provd.core.facts import Question
 from provd.core.reading import Found, Reading
 from provd.core.records import Outcome
-from provd.core.verdict import Judgement, Question, Verdict
+from provd.core.verdict import Judgement, Verdict
 from provd.daemon import begin_run
 from provd.disk import IgnoreRules, Workers
 from provd.inquiry import Answer, Inquiry
 from provd.recorder import Actions, Entries
+from provd.recorder.showing import Showing
 from provd.resolver import Resolver
 from provd.settings import Settings
 from provd.store import Store, View
+from provd.watching import Unwatched
 
 
 class Desk:
@@ -37,17 +40,19 @@ class Desk:
         self.store = Store(str(home / "store"))
         run = begin_run(self.store, settings)
         self.workers = Workers()
-        self.inquiry = Inquiry(self.store, self.workers, IgnoreRules)
+        watch = Unwatched()
+        self.inquiry = Inquiry(self.store, self.workers, IgnoreRules, watch)
         resolver = Resolver(self.store, self.workers, lambda: [os.fsencode(self.root)])
         self.clocks = Clocks(self.store, run)
-        self.entries = Entries(self.store, self.inquiry, resolver, self.clocks)
+        showing = Showing(self.workers, self.clocks, watch, IgnoreRules)
+        self.entries = Entries(self.store, self.inquiry, resolver, self.clocks, watch, showing)
         self.actions = Actions(self.store, self.inquiry, resolver, self.clocks)
 
     async def put(self, key: str, **fields: Any) -> Any:
         given = {"value": msgspec.Raw(b"1")} | fields
         return await self.entries.put(params.EntryPut(key=key, **given), foreign=False)
 
-    async def judge(self, key: str, **question: bool) -> Judgement:
+    async def judge(self, key: str, **question: Any) -> Judgement:
         entry_id = EntryId(os.fsencode(self.root), key)
 
         def targets(view: View) -> dict[EntryId, Any]:
