@@ -294,7 +294,7 @@ def _facts(view: View, wanted: Targets, question: Question, routes: Routes, *, l
 def is_quiet(view: View, kept: Kept, route: Route, since: int) -> bool:
     """Whether no record after `since` says that a path dependency, whose base has this way, may have changed."""
     real = msgspec.structs.replace(kept, real=route.at)
-    touch = view.touch(real)
+    touch = view.touch(real, since)
     return (touch is None or not touch.since(since)) and view.is_whole_since(real, route.hops, since)
 
 

@@ -23,7 +23,7 @@ def newest_record(view: View, entry: Entry | None) -> evidence.MutationOf:
     def newest(fault: Fault) -> dict[str, Any] | None:
         position = fault.action
         if entry is not None and fault.dep in kept and fault.dep.kind in PATH_KINDS:
-            touch = view.touch(kept[fault.dep])
+            touch = view.touch(kept[fault.dep], entry.clock)
             position = position if touch is None else touch.newest(entry.clock) or position
         record = None if position is None else view.record(position)
         if record is None or position is None:

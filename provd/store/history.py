@@ -10,8 +10,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from provd.core import records
-from provd.core.dependency import PATTERN_KINDS, SET_KINDS, Dependency, Kind, base, is_under, touches
+from provd.core import glob, records
+from provd.core.dependency import PATTERN_KINDS, SET_KINDS, Dependency, Kind, base, is_under
 from provd.core.entry import Kept
 from provd.store import keys
 from provd.store.rows import Rows
@@ -69,6 +69,19 @@ def above(path: bytes) -> Iterator[bytes]:
         yield path
 
 
+def _may_hold(pattern: glob.Pattern, relative: bytes, known: dict[bytes, glob.States]) -> bool:
+    """As `pattern.may_hold`, remembering the states of directories."""
+    directory, _, name = relative.rpartition(b"/")
+    if directory not in known:
+        if not _may_hold(pattern, directory, known):
+            known[directory] = frozenset()
+        else:
+            above_it, _, last = directory.rpartition(b"/")
+            known[directory] = pattern.step(known[above_it], last)[1]
+    matched, states = pattern.step(known[directory], name)
+    return matched or bool(states)
+
+
 class History(Rows):
     """What the log says of paths."""
 
@@ -91,19 +104,19 @@ class History(Rows):
                 if is_under(path, directory):
                     yield path, _POSITION.unpack_from(row, start)[0]
 
-    def newest_mutation(self, kept: Kept) -> int | None:
-        """The position of the newest mutation that touches a path dependency, None where there is none.
+    def newest_mutation(self, kept: Kept, after: int = 0) -> int | None:
+        """The position of the newest mutation `after` a position that touches a path dependency, None without one.
 
         It names the dependency, its real path, a directory above one of them or a member; members of `dir:` and
         `names:` count only where what is there changed.
         """
         literal = base(kept.dep)
-        newest = 0
+        newest = after
         for at in {literal, kept.real or literal}:
             if len(at) <= PATH_MAX:
                 newest = max(newest, self._mention(at).newest, *(self._mention(up).newest for up in above(at)))
                 newest = self._newest_member(kept.dep, at, newest)
-        return newest or None
+        return newest if newest > after else None
 
     def _newest_member(self, dep: Dependency, at: bytes, newest: int) -> int:
         """`newest`, or the position of a newer mutation of a member of the set whose base is `at`."""
@@ -116,8 +129,10 @@ class History(Rows):
             return max(newest, there.below)
         if there.below <= newest:
             return newest
+        pattern, start = glob.compile_pattern(dep.name), len(at.rstrip(b"/")) + 1
+        known = {b"": pattern.start()}  # what may match below each directory: members share their directories
         for path, position in self._mentioned_below(at, newest, structural=dep.kind is Kind.NAMES):
-            if position > newest and touches(dep, at, path):
+            if position > newest and _may_hold(pattern, path[start:], known):
                 newest = position
         return newest
 

@@ -193,8 +193,11 @@ class View(History):
         data = self._get("written", keys.written_key(path))
         return PathState(path) if data is None else _paths.decode(data)
 
-    def touch(self, kept: Kept) -> Touch | None:
-        """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation."""
+    def touch(self, kept: Kept, after: int = 0) -> Touch | None:
+        """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation.
+
+        Of mutations only those `after` a position are looked for.
+        """
         states: list[PathState] = []
         for literal in {base(kept.dep), kept.real or base(kept.dep)}:
             if len(literal) > PATH_MAX:
@@ -207,7 +210,7 @@ class View(History):
                 at = at.rpartition(b"/")[0] or b"/"
             if kept.dep.kind in SET_KINDS:
                 states += [s for s in self._written_below(literal) if touches(kept.dep, kept.real, s.path)]
-        mutation = self.newest_mutation(kept) or 0
+        mutation = self.newest_mutation(kept, after) or 0
         opened = [s for s in states if s.open]
         if opened:
             return Touch(None, max(s.open[-1] for s in opened), mutation)
@@ -254,7 +257,7 @@ class View(History):
                     if kept.dep.kind is Kind.OBJECT:
                         objects[kept.dep.name] = self.object_state(kept.dep.name)
                     elif kept.dep.kind in PATH_KINDS and (kept.digest is None or question.needs_log):
-                        touch = self.touch(kept)
+                        touch = self.touch(kept, entry.clock)
                         if touch is not None:
                             touched[entry.id, index] = touch
                 wanted += entry.entry_ids()
