@@ -17,6 +17,7 @@ import xxhash
 from reading_help import place, write
 
 from provd.disk import seal as sealing
+from provd.disk.files import coarse_clock, read_piece, signature
 from provd.disk.kernelfs import magic
 from provd.disk.mounts import UNKNOWN, mounted
 from provd.disk.seal import FINE_STEP, STEP, Seal, at_rest, ignore_lease_breaks, seal
@@ -46,7 +47,7 @@ def home() -> Iterator[bytes]:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> int:
     """A moment at which everything that is written in a test has rested for long."""
-    moment = sealing.coarse_clock() + LATER
+    moment = coarse_clock() + LATER
     monkeypatch.setattr(sealing, "coarse_clock", lambda: moment)
     return moment
 
@@ -73,16 +74,24 @@ def test_a_file_at_rest_is_sealed_with_its_digest(home: bytes, now: int) -> None
 def test_the_steps_have_one_order(home: bytes, now: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(home + b"/f", b"one")
     steps: list[str] = []
-    real_fstat, real_fcntl, real_read = os.fstat, fcntl.fcntl, sealing.read_piece
+    real_fstat, real_fcntl = os.fstat, fcntl.fcntl
+
+    def looked(fd: int) -> os.stat_result:
+        steps.append("fstat")
+        return real_fstat(fd)
+
+    def read(fd: int, to: memoryview) -> int:
+        steps.append("read")
+        return read_piece(fd, to)
 
     def leased(fd: int, command: int, argument: int) -> Any:
         steps.append({fcntl.F_RDLCK: "lease", fcntl.F_UNLCK: "unlease"}[argument])
         assert command == fcntl.F_SETLEASE
         return real_fcntl(fd, command, argument)
 
-    monkeypatch.setattr(sealing.os, "fstat", lambda fd: (steps.append("fstat"), real_fstat(fd))[1])
-    monkeypatch.setattr(sealing.fcntl, "fcntl", leased)
-    monkeypatch.setattr(sealing, "read_piece", lambda fd, to: (steps.append("read"), real_read(fd, to))[1])
+    monkeypatch.setattr(os, "fstat", looked)
+    monkeypatch.setattr(fcntl, "fcntl", leased)
+    monkeypatch.setattr(sealing, "read_piece", read)
 
     assert sealed(path, now) is not None
 
@@ -105,7 +114,7 @@ def test_a_file_that_is_mapped_writable_is_not_sealed(home: bytes, now: int) -> 
     assert sealed(path, now) is None, "the descriptor is closed, the mapping lives"
     mapping.close()
     assert sealed(path, now) is not None
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+    with open(path, "rb") as readable, mmap.mmap(readable.fileno(), 0, access=mmap.ACCESS_READ):
         assert sealed(path, now) is not None
 
 
@@ -125,10 +134,9 @@ def test_a_store_through_a_mapping_after_the_seal_moves_ctime(home: bytes, now: 
 
 def test_what_changes_while_it_is_read_is_not_sealed(home: bytes, now: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(home + b"/f", b"one")
-    read = sealing.read_piece
 
     def changing(fd: int, to: memoryview) -> int:
-        count = read(fd, to)
+        count = read_piece(fd, to)
         write(path, b"two")
         return count
 
@@ -155,7 +163,7 @@ def test_both_times_must_be_older_than_the_moment_by_the_step(
 def test_where_stamps_are_fine_the_step_is_small(home: bytes, now: int) -> None:
     path = write(home + b"/f", b"one")
     there, stamps = os.stat(path), Stamps(mounted())
-    if not stamps.fine(sealing.signature(there), path):
+    if not stamps.fine(signature(there), path):
         pytest.skip("stamps are not fine here")
     assert seal(path, "xxh3", there.st_ctime_ns + FINE_STEP, stamps) is not None
     assert seal(path, "xxh3", there.st_ctime_ns + FINE_STEP - 1, stamps) is None
@@ -174,7 +182,7 @@ def test_what_is_no_file_is_never_opened(home: bytes, now: int, monkeypatch: pyt
     os.mkfifo(home + b"/fifo")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(home + b"/socket")
-        monkeypatch.setattr(sealing.os, "open", None)
+        monkeypatch.setattr(os, "open", None)
         for path in (home + b"/fifo", home + b"/socket", home, b"/dev/null"):
             assert sealed(path, now) is None
 
@@ -190,7 +198,7 @@ def test_a_fifo_that_takes_the_place_of_a_file_blocks_nobody(
         os.mkfifo(path)
         return real(name, flags)
 
-    monkeypatch.setattr(sealing.os, "open", replacing)
+    monkeypatch.setattr(os, "open", replacing)
     assert sealed(path, now) is None
 
 
@@ -203,7 +211,7 @@ def test_without_a_lease_there_is_no_seal_whatever_the_age(
         raise PermissionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(sealing.fcntl, "fcntl", refused)
+        patched.setattr(fcntl, "fcntl", refused)
         assert sealed(path, now) is None
     monkeypatch.setattr(sealing, "_SET_LEASE", None)
     assert sealed(path, now) is None

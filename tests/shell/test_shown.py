@@ -21,6 +21,7 @@ from provd.core.dependency import ABSENT
 from provd.core.records import ALL, Gap, MutationKind
 from provd.disk import ignore_lease_breaks
 from provd.disk import seal as sealing
+from provd.disk.files import coarse_clock
 from provd.disk.kernelfs import magic
 from provd.store import Writer
 from provd.watch.base import Uncovered
@@ -38,9 +39,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     watch = Scripted(os.fsencode(tmp_path / "root"))
     made = Desk(tmp_path, watch)
     watch.store = made.store
-    moment, coarse = clocks.moment, sealing.coarse_clock
+    moment = clocks.moment
     monkeypatch.setattr(clocks, "moment", lambda: clocks.Moment(moment().at + LATER, moment().offset))
-    monkeypatch.setattr(sealing, "coarse_clock", lambda: coarse() + LATER + LATER)
+    monkeypatch.setattr(sealing, "coarse_clock", lambda: coarse_clock() + LATER + LATER)
     fill(made.root)
     yield made
     made.close()
@@ -197,7 +198,7 @@ def young(desk: Desk, _: Scripted, stack: ExitStack) -> None:
 
 
 def mtime_ahead(desk: Desk, _: Scripted, __: ExitStack) -> None:
-    ahead = sealing.coarse_clock() + LATER
+    ahead = coarse_clock() + 3 * LATER
     os.utime(desk.path("f"), ns=(ahead, ahead))
 
 
@@ -371,7 +372,7 @@ def test_in_memory_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         watch.store = desk.store
         ignore_lease_breaks()
         fill(desk.root)
-        monkeypatch.setattr(desk.clocks, "given", lambda _: sealing.coarse_clock() + LATER)
+        monkeypatch.setattr(desk.clocks, "given", lambda _: coarse_clock() + LATER)
 
         async def work() -> None:
             clock = await desk.clock()

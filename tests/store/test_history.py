@@ -232,7 +232,12 @@ def test_a_question_about_a_big_tree_looks_at_few_rows(directory: str, monkeypat
         looked: list[bytes] = []
         with store.view() as view:
             get = view._get
-            monkeypatch.setattr(view, "_get", lambda table, key: (looked.append(key), get(table, key))[1])
+
+            def counting(table: str, key: bytes) -> bytes | None:
+                looked.append(key)
+                return get(table, key)
+
+            monkeypatch.setattr(view, "_get", counting)
             monkeypatch.setattr(view, "_rows", None)  # a tree and a listing need no scan
             assert view.newest_mutation(kept(b"tree:/r")) == 20_000
             assert view.newest_mutation(kept(b"dir:/r")) is None
