@@ -22,7 +22,7 @@ import structlog
 from provd import __version__
 from provd.clocks import Clocks
 from provd.core import errors, records
-from provd.disk import Workers, real_directory
+from provd.disk import Workers, ignore_lease_breaks, real_directory
 from provd.handlers import Handlers
 from provd.inquiry import Inquiry
 from provd.lockfile import BoundSocket, StateDirectory
@@ -30,6 +30,7 @@ from provd.logs import configure
 from provd.recorder import Actions, Entries, Roots
 from provd.recorder.actions import end_held
 from provd.recorder.roots import adding
+from provd.recorder.showing import Showing
 from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.server import Connection, Server
@@ -37,6 +38,7 @@ from provd.settings import Settings
 from provd.status import Status
 from provd.store import Store, Writer
 from provd.subscriptions import Subscriptions
+from provd.watching import Unwatched
 
 _TRIM_EVERY = 60.0
 _DESCRIPTORS = 65536
@@ -50,6 +52,7 @@ def main(settings: Settings) -> None:
     """
     configure(settings.log_format)
     _raise_limits()
+    ignore_lease_breaks()
     if settings.backend != "auto":
         raise errors.InvalidParams(f"there is no backend {settings.backend!r} yet", "leave --backend out")
     directory = StateDirectory(settings.state)
@@ -126,11 +129,12 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     roots = Roots(store, os.fsencode(settings.state))
     clocks = Clocks(store, run)
 
-    inquiry = Inquiry(store, workers, lambda: roots.rules)
+    watch = Unwatched(lambda: roots.paths)
+    inquiry = Inquiry(store, workers, lambda: roots.rules, watch)
     resolver = Resolver(store, workers, lambda: roots.paths)
-    responder = Responder(store, inquiry, resolver, clocks, lambda: roots.paths)
+    responder = Responder(store, inquiry, resolver, clocks, watch)
     actions = Actions(store, inquiry, resolver, clocks)
-    subscriptions = Subscriptions(store, clocks)
+    subscriptions = Subscriptions(store, clocks, watch)
     store.on_lost = stop.set
     store.on_commit = lambda _: subscriptions.committed()
     places = {"socket": settings.socket, "state": settings.state}
@@ -139,7 +143,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         clocks,
         resolver,
         responder,
-        Entries(store, inquiry, resolver, clocks),
+        Entries(store, inquiry, resolver, clocks, watch, Showing(workers, clocks, watch, lambda: roots.rules)),
         actions,
         roots,
         subscriptions,

@@ -16,8 +16,9 @@ from provd.clocks import Clocks
 from provd.core import errors, evidence, params, records
 from provd.core.dependency import PATH_KINDS, Kind, base
 from provd.core.entry import EntryId
+from provd.core.facts import Question
 from provd.core.records import ActionEvent, Outcome
-from provd.core.verdict import Fault, Judgement, Judgements, Proof, Question, Verdict
+from provd.core.verdict import Fault, Judgement, Judgements, Proof, Verdict
 from provd.inquiry import Findings, Inquiry, Unread, settle_again
 from provd.resolver import Resolver
 from provd.store import Store, Writer
