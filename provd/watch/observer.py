@@ -177,7 +177,7 @@ class ObserverWatcher:
         blind = [Uncovered(path, why) for path, why in watched.blind.items()]
         if watched.presence.standing is Standing.GONE:
             state = "gone"
-        elif watched.starting:
+        elif watched.starting and not watched.presence.why:
             state = "scanning"
         else:
             state = "degraded" if watched.fault or watched.presence.why or blind else "watching"
