@@ -61,12 +61,11 @@ def _directory(text: str) -> bytes:
 
 def _choice(backend: str) -> Choice:
     """The way of watching of that name; raises InvalidParams."""
-    try:
-        return msgspec.convert(backend, Choice)
-    except msgspec.ValidationError:
-        raise errors.InvalidParams(
-            f"there is no backend {backend!r}", f"one of {', '.join(get_args(Choice))}"
-        ) from None
+    choices: tuple[Choice, ...] = get_args(Choice)
+    known = next((choice for choice in choices if choice == backend), None)
+    if known is None:
+        raise errors.InvalidParams(f"there is no backend {backend!r}", f"one of {', '.join(choices)}")
+    return known
 
 
 def load(

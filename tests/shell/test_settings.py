@@ -55,9 +55,9 @@ def test_an_empty_file_says_nothing(config: Callable[[str], str]) -> None:
 
 
 def test_a_file_may_set_every_key(config: Callable[[str], str]) -> None:
-    config(
-        'roots = ["/a", "/\u00e4"]\n[store]\nmap_gib = 3\n[log]\nmax_records = 5000\nmax_age_days = 7\n[watch]\nbackend = "poll"\npoll_seconds = 0.5\n'
-    )
+    log = "[log]\nmax_records = 5000\nmax_age_days = 7\n"
+    watch = '[watch]\nbackend = "poll"\npoll_seconds = 0.5\n'
+    config('roots = ["/a", "/\u00e4"]\n[store]\nmap_gib = 3\n' + log + watch)
     told = load(state="/s", socket="/k")
     assert told.roots == (b"/a", "/\u00e4".encode())
     assert (told.map_size, told.max_records, told.max_age) == (3 * 1024**3, 5000, 7 * 86400)
