@@ -15,22 +15,23 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 
 import structlog
 
 from provd import __version__
+from provd.audit import Audit
 from provd.clocks import Clocks
 from provd.core import errors, records
-from provd.disk import Workers, ignore_lease_breaks, real_directory
+from provd.disk import Workers, real_directory
 from provd.handlers import Handlers
 from provd.inquiry import Inquiry
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
 from provd.recorder import Actions, Entries, Roots
 from provd.recorder.actions import end_held
-from provd.recorder.roots import adding
-from provd.recorder.showing import Showing
+from provd.recorder.rootrecords import adding
 from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.server import Connection, Server
@@ -38,9 +39,12 @@ from provd.settings import Settings
 from provd.status import Status
 from provd.store import Store, Writer
 from provd.subscriptions import Subscriptions
-from provd.watching import Unwatched
+from provd.watch.base import Watcher
+from provd.watch.fleet import Fleet
+from provd.watch.polling import Polling
 
 _TRIM_EVERY = 60.0
+_LOOK_EVERY = 10.0
 _DESCRIPTORS = 65536
 log = structlog.get_logger("daemon")
 
@@ -52,9 +56,6 @@ def main(settings: Settings) -> None:
     """
     configure(settings.log_format)
     _raise_limits()
-    ignore_lease_breaks()
-    if settings.backend != "auto":
-        raise errors.InvalidParams(f"there is no backend {settings.backend!r} yet", "leave --backend out")
     directory = StateDirectory(settings.state)
     try:
         # The writer's Python is short; without this it would hold the interpreter for 5 ms against every question.
@@ -126,28 +127,37 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         loop.add_signal_handler(number, stop.set)
     store.start(loop)
     workers = Workers()
-    roots = Roots(store, os.fsencode(settings.state))
+    fleet = Fleet(settings.backend, _backend_of, {"watchdog": _watchdog}, seconds=settings.poll_seconds)
+    pump = _NoPump()
+    roots = Roots(store, os.fsencode(settings.state), fleet, pump, workers)
+    polling = Polling(fleet, workers, pump.scan, pump.wake, seconds=settings.poll_seconds)
+    roots.changed = polling.changed
     clocks = Clocks(store, run)
 
-    watch = Unwatched(lambda: roots.paths)
-    inquiry = Inquiry(store, workers, lambda: roots.rules, watch)
+    inquiry = Inquiry(store, workers, lambda: roots.rules)
     resolver = Resolver(store, workers, lambda: roots.paths)
-    responder = Responder(store, inquiry, resolver, clocks, watch)
+    responder = Responder(store, inquiry, resolver, clocks, lambda: roots.paths)
     actions = Actions(store, inquiry, resolver, clocks)
-    subscriptions = Subscriptions(store, clocks, watch)
+    subscriptions = Subscriptions(store, clocks)
     store.on_lost = stop.set
     store.on_commit = lambda _: subscriptions.committed()
+
+    async def caught_up() -> None:
+        await polling.scan_now()
+        await pump.settled()
+
+    audit = Audit(store, workers, inquiry.read, table=None, settled=caught_up, ignored=roots.ignored)
     places = {"socket": settings.socket, "state": settings.state}
     handlers = Handlers(
         store,
         clocks,
         resolver,
         responder,
-        Entries(store, inquiry, resolver, clocks, watch, Showing(workers, clocks, watch, lambda: roots.rules)),
+        Entries(store, inquiry, resolver, clocks),
         actions,
         roots,
         subscriptions,
-        Status(store, clocks, roots, workers, inquiry, responder.durations, places),
+        Status(store, clocks, roots, pump, audit, responder.durations, places),
         stop.set,
     )
 
@@ -157,7 +167,8 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
 
     server = Server(handlers.handle, closed)
     serving = await server.start(listening.socket)
-    trimming = asyncio.ensure_future(_trim(store, settings))
+    roots.start()
+    tasks = [asyncio.ensure_future(work) for work in (_trim(store, settings), polling.run(), _look(fleet, roots))]
     gc.freeze()  # what lives as long as the daemon need not be looked at again
     log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
     try:
@@ -166,13 +177,57 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         log.info("stopping", store=store.lost or "whole")
         handlers.stopping = True
         serving.close()
-        trimming.cancel()
+        for task in tasks:
+            task.cancel()
         await server.stop()
+        await polling.close()
+        await roots.close()
         with contextlib.suppress(errors.ProvdError):
             await store.submit(lambda _: None)  # what connections left behind is durable before the store closes
         workers.close()
-        with contextlib.suppress(asyncio.CancelledError):
-            await trimming
+        fleet.close()
+        await asyncio.wait(tasks)
+
+
+async def _look(fleet: Fleet, roots: Roots) -> None:
+    """Looks at slow intervals whether roots went or came back, for ever."""
+    while True:
+        await asyncio.sleep(_LOOK_EVERY)
+        fleet.check()
+        await roots.check()
+
+
+def _watchdog() -> Watcher:
+    from provd.watch.observer import ObserverWatcher  # noqa: PLC0415  few need it, and it takes long to load
+
+    return ObserverWatcher()
+
+
+def _backend_of(_path: bytes) -> tuple[str, str]:
+    return "poll", "this version has no other watcher"
+
+
+class _NoPump:
+    """Stands where the pump will: there is no table of files yet."""
+
+    behind = 0
+    lost = scans = 0
+
+    @property
+    def counters(self) -> _NoPump:
+        return self
+
+    def wake(self) -> None:
+        pass
+
+    async def scan(self, path: bytes, *, first: bool = False) -> None:
+        pass
+
+    async def forget(self, root: bytes, keep: Sequence[bytes] = ()) -> None:
+        pass
+
+    async def settled(self) -> None:
+        pass
 
 
 async def _trim(store: Store, settings: Settings) -> None:

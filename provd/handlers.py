@@ -13,7 +13,7 @@ from provd.core import errors, params
 from provd.core.records import wire_name
 from provd.core.wire import Request
 from provd.recorder import Actions, Entries, Roots
-from provd.recorder.roots import check_patterns
+from provd.recorder.patterns import check_patterns
 from provd.resolver import Resolver, absolute
 from provd.responder import Responder
 from provd.server import Connection
@@ -91,7 +91,7 @@ class Handlers:
                 return await self._add_root(asked)
             case params.RootRemove():
                 await self._roots.remove(absolute(params.name_bytes(asked.path), "path"))
-                return {"roots": await self._status.roots()}
+                return {"roots": self._status.roots()}
             case params.Hello():
                 return self._hello(asked)
             case params.Audit():
@@ -107,7 +107,7 @@ class Handlers:
             case "action.list":
                 return self._actions.listed()
             case "root.list":
-                return {"roots": await self._status.roots()}
+                return {"roots": self._status.roots()}
             case "daemon.status":
                 return await self._status.status()
             case "daemon.shutdown":
@@ -126,8 +126,9 @@ class Handlers:
         if asked.ignore is not None:
             check_patterns(asked.ignore)
         directory = await self._resolver.directory(asked.path)
-        await self._roots.add(directory, None if asked.ignore is None else tuple(asked.ignore))
-        return {"roots": await self._status.roots()}
+        ignore = None if asked.ignore is None else tuple(asked.ignore)
+        await self._roots.add(directory, ignore, wait=asked.wait)
+        return {"roots": self._status.roots()}
 
     def _hello(self, asked: params.Hello) -> dict[str, Any]:
         if asked.protocol != PROTOCOL:

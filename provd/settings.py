@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import tomllib
-from typing import Annotated
+from typing import Annotated, get_args
 
 import msgspec
 
 from provd import places
 from provd.core import errors
+from provd.watch.fleet import Choice
 
 
 class _Store(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,22 +25,29 @@ class _Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_age_days: Annotated[int, msgspec.Meta(ge=1)] = 90
 
 
+class _Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    backend: Choice = "auto"
+    poll_seconds: Annotated[float, msgspec.Meta(ge=0.1, le=86400)] = 10.0
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: _Store = _Store()
     log: _Log = _Log()
+    watch: _Watch = _Watch()
     roots: list[str] = []
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All that a daemon needs to know. `state` and `socket` are absolute paths, `roots` absolute directories.
 
-    `map_size` is in bytes, `max_age` in seconds.
+    `map_size` is in bytes, `max_age` and `poll_seconds` in seconds.
     """
 
     state: str
     socket: str
     roots: tuple[bytes, ...] = ()
-    backend: str = "auto"
+    backend: Choice = "auto"
+    poll_seconds: float = 10.0
     log_format: str = "console"
     map_size: int = 64 * 1024**3
     max_records: int = 10_000_000
@@ -49,6 +57,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def _directory(text: str) -> bytes:
     """A root of the file as an absolute path; `~` is the home directory."""
     return os.fsencode(os.path.join(os.getcwd(), os.path.expanduser(text)))
+
+
+def _choice(backend: str) -> Choice:
+    """The way of watching of that name; raises InvalidParams."""
+    choices: tuple[Choice, ...] = get_args(Choice)
+    known = next((choice for choice in choices if choice == backend), None)
+    if known is None:
+        raise errors.InvalidParams(f"there is no backend {backend!r}", f"one of {', '.join(choices)}")
+    return known
 
 
 def load(
@@ -72,7 +89,8 @@ def load(
         state=places.state_dir(state),
         socket=places.socket_path(socket, state),
         roots=(*map(_directory, given.roots), *roots),
-        backend=backend or "auto",
+        backend=given.watch.backend if backend is None else _choice(backend),
+        poll_seconds=given.watch.poll_seconds,
         log_format=log_format or "console",
         map_size=given.store.map_gib * 1024**3,
         max_records=given.log.max_records,

@@ -7,29 +7,49 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import time
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from provd import __version__
+from provd.audit import Audit
 from provd.clocks import Clocks
 from provd.core import params
-from provd.core.dependency import Kind
-from provd.core.entry import lies_in
-from provd.core.reading import Reading, Signature
+from provd.core.dependency import is_under
 from provd.core.records import to_wire, wire_name
-from provd.core.verdict import reading_of
-from provd.disk import Workers, signature_of
-from provd.inquiry import Inquiry
+from provd.recorder import Roots
 from provd.recorder.actions import action_wire
-from provd.recorder.roots import NO_WATCHER, Roots
 from provd.resolver import Resolver
 from provd.statistics import Durations
 from provd.store import Store, View
+from provd.store.keys import Root
 
-_PATIENCE: Final = 2.0
-_AUDIT_SLICE: Final = 256
-_AUDIT_PATIENCE: Final = 600.0
+_FIRST: Final = 100
+"""Places that are not watched and are named, of one root."""
+_LIMITS: Final = "/proc/sys/fs/inotify"
+
+
+class Counters(Protocol):
+    """What the pump has counted since the start."""
+
+    @property
+    def lost(self) -> int:
+        """Times that events were lost."""
+
+    @property
+    def scans(self) -> int:
+        """Scans that were begun."""
+
+
+class Pumping(Protocol):
+    """What the status tells of the pump."""
+
+    @property
+    def behind(self) -> int:
+        """Notices that are not recorded and files that are not hashed yet."""
+
+    @property
+    def counters(self) -> Counters:
+        """What it has counted."""
 
 
 class Status:
@@ -40,27 +60,32 @@ class Status:
         store: Store,
         clocks: Clocks,
         roots: Roots,
-        workers: Workers,
-        inquiry: Inquiry,
+        pump: Pumping,
+        audit: Audit,
         durations: Durations,
         places: dict[str, str],
     ) -> None:
         self._store = store
         self._clocks = clocks
         self._roots = roots
-        self._workers = workers
-        self._inquiry = inquiry
+        self._pump = pump
+        self._audit = audit
         self._durations = durations
         self._places = places
         self._started = time.monotonic()
+        self._counted: tuple[tuple[int, tuple[bytes, ...]], dict[bytes, int] | None] | None = None
 
     async def status(self) -> dict[str, Any]:
         """`daemon.status`."""
+        counts = await self._counts()
         with self._store.view() as view:
             oldest, head = view.oldest(), view.head()
             actions = [action_wire(action) for action in view.actions()]
             entries = {"active": view.count("entries"), "revoked": view.count("archive")}
-            records = view.count("log")
+            records, files = view.count("log"), view.count("files")
+        roots = self.roots()
+        for root, path in zip(roots, self._roots.paths, strict=True):
+            root["files"] = None if counts is None else counts.get(path)
         told = {
             "version": __version__,
             "pid": os.getpid(),
@@ -70,7 +95,13 @@ class Status:
             "clock": self._clocks.token(head),
             "oldest": self._clocks.token(oldest),
             **self._places,
-            "roots": await self.roots(),
+            "roots": roots,
+            "files": files,
+            "queue": self._pump.behind,
+            "drops": self._pump.counters.lost,
+            "rescans": self._pump.counters.scans,
+            "watches": sum(root["directories"] for root in roots if root["backend"] == "inotify"),
+            "limits": inotify_limits(),
             "entries": entries,
             "actions": actions,
             "records": records,
@@ -86,70 +117,59 @@ class Status:
             told["set_aside"] = self._store.environment.set_aside
         return told
 
-    async def roots(self) -> list[dict[str, Any]]:
+    def roots(self) -> list[dict[str, Any]]:
         """The roots as the wire has them."""
-        kept = list(self._roots.kept)
-        found = await self._workers.each(signature_of, [root.path for root in kept], _PATIENCE, apart=True)
-        there = {(path, now.dev, now.ino) for path, now in found.items() if now is not None}
         with self._store.view() as view:
-            gaps = {root.path: _gap(view, max(root.gap, view.gap_all())) for root in kept}
-        return [
-            {
-                "path": wire_name(root.path),
-                "state": "degraded" if (root.path, root.dev, root.ino) in there else "gone",
-                "backend": "none",
-                "coverage": "none",
-                "uncovered": [wire_name(root.path)],
-                "why": NO_WATCHER
-                if (root.path, root.dev, root.ino) in there
-                else "the directory is gone, was replaced, or does not answer",
-                "ignore": None if root.ignore is None else list(root.ignore),
-                "last_gap": gaps.get(root.path),
-            }
-            for root in kept
-        ]
+            all_gap = view.gap_all()
+            gaps = {root.path: _gap(view, max(root.gap, all_gap)) for root in self._roots.kept}
+        return [self._root(root, gaps[root.path]) for root in self._roots.kept]
+
+    async def _counts(self) -> dict[bytes, int] | None:
+        """How many files each root has; not counted again while the log stands still."""
+        now = (self._store.head, tuple(self._roots.paths))
+        if self._counted is None or self._counted[0] != now:
+            self._counted = (now, await asyncio.to_thread(self._audit.counts, now[1]))
+        return self._counted[1]
+
+    def _root(self, root: Root, gap: dict[str, Any]) -> dict[str, Any]:
+        state = self._roots.state(root.path)
+        uncovered = state.uncovered[:_FIRST]
+        told: dict[str, Any] = {
+            "path": wire_name(root.path),
+            "state": state.state,
+            "backend": state.backend,
+            "coverage": state.coverage,
+            "uncovered": [{"path": wire_name(place.path), "why": place.why} for place in uncovered],
+            "uncovered_more": state.more + len(state.uncovered) - len(uncovered),
+            "why": uncovered[0].why if uncovered else "",
+            "directories": state.directories,
+            "ignore": None if root.ignore is None else list(root.ignore),
+            "last_gap": gap,
+        }
+        return told
 
     async def audit(self, asked: params.Audit, resolver: Resolver) -> dict[str, Any]:
-        """`daemon.audit`: re-reads the files that entries rest on, up to `sample` of them.
-
-        A mismatch is a file whose `stat` is what it was when its digest was taken, and whose content is not: a
-        change that left no trace.
-        """
+        """`daemon.audit`: of the roots at, in and around the directory that was named, else of all of them."""
         directory = None if asked.root is None else (await resolver.place(asked.root)).need_scope()
-        believed = await asyncio.to_thread(self._believed, directory)
-        wanted = sorted(believed, key=lambda reading: reading.path)
-        if asked.sample is not None and asked.sample < len(wanted):
-            wanted = random.sample(wanted, asked.sample)
-        mismatches: list[dict[str, Any]] = []
-        for at in range(0, len(wanted), _AUDIT_SLICE):
-            mismatches += await self._compare({r: believed[r] for r in wanted[at : at + _AUDIT_SLICE]})
-        return {"files": len(wanted), "mismatches": mismatches}
-
-    def _believed(self, directory: bytes | None) -> dict[Reading, dict[Signature, str]]:
-        """What entries keep of files: for each reading the digest by the signature that it was seen with."""
-        believed: dict[Reading, dict[Signature, str]] = {}
-        with self._store.thread_view() as view:
-            for entry in view.all_entries():
-                if directory is not None and not lies_in(entry.id, directory):
-                    continue
-                for kept in entry.deps or ():
-                    if kept.dep.kind is Kind.FILE and kept.digest is not None and kept.signature is not None:
-                        believed.setdefault(reading_of(kept), {})[kept.signature] = kept.digest
-        return believed
-
-    async def _compare(self, believed: dict[Reading, dict[Signature, str]]) -> list[dict[str, Any]]:
-        found = await self._inquiry.read(frozenset(believed), _AUDIT_PATIENCE)
-        out = []
-        for reading, digests in believed.items():
-            there = found[reading]
-            was = None if there.signature is None else digests.get(there.signature)
-            if was is not None and there.digest not in {None, was}:
-                told = {"path": wire_name(reading.path), "was": was, "is": there.digest}
-                out.append(told | {"why": "content changed and stat did not"})
-        return out
+        watched = [path for path in self._roots.paths if self._roots.state(path).state != "gone"]
+        if directory is not None:
+            watched = [path for path in watched if is_under(path, directory)]
+        return await self._audit.run(watched, directory, asked.sample)
 
 
 def _gap(view: View, position: int) -> dict[str, Any]:
     """The newest gap of a root, as far as its record is still held."""
     record = view.record(position)
     return {"seq": position} if record is None else to_wire(position, record)
+
+
+def inotify_limits() -> dict[str, int]:
+    """The system's limits of inotify, by their names under fs.inotify, as far as they are known."""
+    limits = {}
+    for name in ("max_user_watches", "max_user_instances", "max_queued_events"):
+        try:
+            with open(f"{_LIMITS}/{name}", encoding="ascii") as f:
+                limits[name] = int(f.read())
+        except (OSError, ValueError):
+            continue
+    return limits

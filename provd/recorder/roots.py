@@ -1,109 +1,289 @@
-"""Adding and removing roots.
+"""The roots: kept across restarts, given to the watchers, and scanned.
 
-Rule: every change of what is watched is a record, with a gap for the subtree.
+Rule: what is recorded comes first and is durable; watching begins after it, and a second gap marks the moment from
+which all of it is watched. What goes wrong with one root is told in its state and tried again; others go on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
-import pathspec
+import structlog
 
-from provd.core import errors, records
-from provd.core.records import wire_name
-from provd.disk import DEFAULT_PATTERNS, Directory, IgnoreRules
-from provd.store import Store, Writer
+from provd.core import errors
+from provd.core.dependency import is_under
+from provd.disk import DEFAULT_PATTERNS, Directory, IgnoreRules, Workers
+from provd.recorder.rootrecords import Change, adding, covering, removing
+from provd.store import Store
 from provd.store.keys import Root
+from provd.watch.base import Ignored, RootState, Uncovered, Watcher
+from provd.watch.nesting import Nesting
+from provd.watch.presence import Found, Identity, Presence, Standing, identity_of
 
-MAX_PATTERNS = 1000
-MAX_PATTERN = 1024
-MAX_STARS = 3
-_STARS = re.compile(r"[*?]+")
-NO_WATCHER = "this version has no watcher: answers are by reading"
+WATCHED: Final = "watched from here on"
+_PATIENCE: Final = 2.0
+"""Seconds for which a root's directory is waited for."""
+_AT_ONCE: Final = 8
+"""Roots that are taken up at the same time when there are many to take up."""
+_IS_DIRECTORY: Final = True
+log = structlog.get_logger("roots")
+
+_Work = Callable[[], Awaitable[None]]
+
+
+class Scanner(Protocol):
+    """Who keeps the table of files: the pump."""
+
+    async def scan(self, path: bytes, *, first: bool = False) -> None:
+        """Compares the tree at `path` with the table; with `first` its coverage is recorded afterwards."""
+
+    async def forget(self, root: bytes, keep: Sequence[bytes] = ()) -> None:
+        """Drops what is known of a tree, but not of the roots `keep`."""
 
 
 class Roots:
-    """The roots, kept across restarts; `own` is the daemon's state directory, which is never part of them.
+    """The roots; `own` is the daemon's state directory, which is never part of them.
 
-    `paths` and `kept` are those of the moment, in order of path, and `rules` what they ignore.
+    `changed` is called when there are other roots than before, or another one is watched.
     """
 
-    def __init__(self, store: Store, own: bytes) -> None:
+    def __init__(self, store: Store, own: bytes, fleet: Watcher, scanner: Scanner, workers: Workers) -> None:
         self._store = store
-        self._own = own
-        self.load()
+        self._own = [own, os.path.realpath(own)]
+        self._fleet = fleet
+        self._scanner = scanner
+        self._workers = workers
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._locks: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
+        self._taken: set[bytes] = set()  # those that the fleet has
+        self._absent: dict[bytes, Presence] = {}
+        self._failed: dict[bytes, str] = {}
+        self._predicates: dict[bytes, Ignored] = {}
+        self._rules: IgnoreRules | None = None
+        self._nesting = Nesting()
+        self._roots: dict[bytes, Root] = {}
+        self.changed: Callable[[], None] = lambda: None
+        with store.view() as view:
+            for root in view.roots():
+                self._keep(root)
 
-    def load(self) -> None:
-        """Takes over what the store has."""
-        with self._store.view() as view:
-            self.kept: list[Root] = sorted(view.roots(), key=lambda root: root.path)
-        patterns = [(r.path, DEFAULT_PATTERNS if r.ignore is None else r.ignore) for r in self.kept]
-        self.rules = IgnoreRules(patterns, [self._own, os.path.realpath(self._own)])
+    # what there is
 
     @property
     def paths(self) -> list[bytes]:
-        """The paths of the roots."""
-        return [root.path for root in self.kept]
+        """The paths of the roots, in order."""
+        return list(self._nesting)
 
-    async def add(self, directory: Directory, ignore: tuple[str, ...] | None) -> None:
-        """Adds a directory as a root, or gives it other ignore rules."""
-        await self._store.submit(adding(directory, ignore))
-        self.load()
+    @property
+    def kept(self) -> list[Root]:
+        """The roots, in order of path."""
+        return [self._roots[path] for path in self._nesting]
+
+    @property
+    def rules(self) -> IgnoreRules:
+        """What the roots ignore; the same object until something changes."""
+        if self._rules is None:
+            self._rules = IgnoreRules([(root.path, _patterns(root)) for root in self._roots.values()], self._own)
+        return self._rules
+
+    def ignored(self, path: bytes, is_dir: bool) -> bool:
+        """Whether a place is left out by the rules of its longest root; those above it are not asked about."""
+        root = self._nesting.longest(path)
+        return root is not None and self._predicate(root)(path, is_dir)
+
+    def state(self, path: bytes) -> RootState:
+        """How a root is watched now."""
+        absent = self._absent.get(path)
+        if absent is not None:
+            name = "gone" if absent.standing is Standing.GONE else "degraded"
+            return RootState("none", name, "none", (Uncovered(path, absent.why),))
+        failed = self._failed.get(path)
+        if failed is not None:
+            return RootState("none", "degraded", "none", (Uncovered(path, failed),))
+        if path not in self._taken:
+            return RootState("none", "scanning", "none", (Uncovered(path, "not watched yet"),))
+        state = self._fleet.state(path)
+        return msgspec.structs.replace(state, state="scanning") if path in self._tasks else state
+
+    # changing it
+
+    async def add(self, directory: Directory, ignore: tuple[str, ...] | None, *, wait: bool = True) -> None:
+        """Adds a directory as a root, or gives it other ignore rules; with `wait` returns when it is scanned.
+
+        Who stops waiting stops nothing. Raises StoreFull, StoreUnusable.
+        """
+        path = directory.path
+        root, change = await self._store.submit(adding(directory, ignore))
+        self._keep(root)
+        if change is Change.REPLACED:
+            self._give_up(path)
+        if change is not None or path in self._absent or path in self._failed:
+            self._begin(path, partial(self._take_up, path))
+        if wait and path in self._tasks:
+            await asyncio.wait([self._tasks[path]])
 
     async def remove(self, path: bytes) -> None:
         """Removes a root; raises RootMissing."""
-
-        def command(writer: Writer) -> None:
-            if path not in {root.path for root in writer.roots()}:
-                raise errors.RootMissing(f"{wire_name(path)} is no root", "provd watch ls shows the roots")
-            writer.append(records.RootChange(writer.now, "removed", path))
-            writer.append(records.Gap(writer.now, path, "root removed"))
-            writer.delete_root(path)
-
-        await self._store.submit(command)
-        self.load()
-
-
-def check_patterns(patterns: Sequence[str]) -> None:
-    """Raises InvalidParams for ignore rules that do not parse, or that could take for ever to match.
-
-    A rule becomes a regular expression in which each star may begin anywhere: few of them are enough for any use.
-    """
-    if len(patterns) > MAX_PATTERNS:
-        raise errors.InvalidParams(f"{len(patterns)} ignore rules", f"at most {MAX_PATTERNS}")
-    for pattern in patterns:
-        names = pattern.split("/")
-        stars = max(names.count("**"), *(len(_STARS.findall(name)) for name in names))
-        if len(pattern) > MAX_PATTERN or stars > MAX_STARS:
-            raise errors.InvalidParams(
-                f"the ignore rule {pattern[:80]!r} is too long or has over {MAX_STARS} stars", "simplify it"
-            )
-        try:
-            pathspec.GitIgnoreSpec.from_lines([pattern])
-        except (ValueError, re.error) as e:
-            raise errors.InvalidParams(
-                f"the ignore rule {pattern[:80]!r} does not parse: {e}", "see gitignore(5)"
-            ) from None
-
-
-def adding(directory: Directory, ignore: tuple[str, ...] | None) -> Callable[[Writer], None]:
-    """The command that adds a root."""
-    path = directory.path
-
-    def command(writer: Writer) -> None:
-        there = next((root for root in writer.roots() if root.path == path), None)
-        rules = ignore if ignore is not None or there is None else there.ignore
-        root = Root(path, directory.dev, directory.ino, rules)
-        if there is not None and msgspec.structs.replace(there, gap=0) == root:
+        await self._store.submit(removing(path))
+        root = self._roots.pop(path, None)
+        if root is None:  # another request has removed it at the same time
             return
-        if there is None:
-            writer.append(records.RootChange(writer.now, "added", path))
-            writer.append(records.Coverage(writer.now, path, "none", NO_WATCHER))
-        reason = "root added" if there is None else "rules changed" if there.ignore != rules else "root replaced"
-        gap = writer.append(records.Gap(writer.now, path, reason))
-        writer.put_root(msgspec.structs.replace(root, gap=gap))
+        self._nesting.discard(path)
+        self._rules = None
+        self._predicates.pop(path, None)
+        self._absent.pop(path, None)
+        self._failed.pop(path, None)
+        self._give_up(path)
+        self._begin(path, partial(self._leave, root))
+        self._leaving.add(self._tasks[path])
+        self.changed()
+        await asyncio.wait([self._tasks[path]])
 
-    return command
+    def start(self) -> None:
+        """Takes up all roots, in the background; `state` tells how far it is."""
+        for path in self._nesting:
+            self._begin(path, partial(self._in_turn, path))
+
+    async def check(self) -> None:
+        """Looks at the roots that are not watched, and takes up those that are there again."""
+        found = await self._look([path for path in self._absent if path not in self._tasks])
+        for path, presence in list(self._absent.items()):
+            if path in found and presence.looked(found[path]) and presence.standing is Standing.THERE:
+                self._begin(path, partial(self._in_turn, path))
+        for path in list(self._failed):
+            if path not in self._tasks:
+                self._begin(path, partial(self._in_turn, path))
+
+    async def settled(self) -> None:
+        """Waits until nothing is being taken up or left."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        for task in self._tasks.values():
+            task.cancel()
+        await self.settled()
+
+    # one root
+
+    def _keep(self, root: Root) -> None:
+        before = self._roots.get(root.path)
+        self._roots[root.path] = root
+        if before is None or before.ignore != root.ignore:
+            self._nesting.add(root.path)
+            self._predicates.pop(root.path, None)
+            self._rules = None
+
+    def _begin(self, path: bytes, work: _Work) -> None:
+        """Does `work` for a root after what is under way for it: taking up is cut short, leaving is not."""
+        before = self._tasks.get(path)
+        if before is not None and before not in self._leaving:
+            before.cancel()
+        task = self._tasks[path] = asyncio.ensure_future(self._alone(path, work))
+        task.add_done_callback(partial(self._ended, path))
+
+    async def _alone(self, path: bytes, work: _Work) -> None:
+        lock = self._locks.setdefault(path, asyncio.Lock())
+        try:
+            async with lock:
+                await work()
+        except Exception as e:  # noqa: BLE001  it is told in the state of the root, and tried again
+            log.warning("a root was not taken up", root=os.fsdecode(path), reason=str(e) or repr(e))
+            if path in self._roots:
+                self._failed[path] = e.message if isinstance(e, errors.ProvdError) else f"internal: {e!r}"
+
+    def _ended(self, path: bytes, task: asyncio.Task[None]) -> None:
+        self._leaving.discard(task)
+        if self._tasks.get(path) is task:
+            del self._tasks[path]
+
+    async def _in_turn(self, path: bytes) -> None:
+        """Takes up one of many: each waits for its turn, so that one that is added now need not wait for them."""
+        async with self._slots:
+            await self._take_up(path)
+
+    async def _take_up(self, path: bytes) -> None:
+        """Watches and scans one root, if it is the directory that was added."""
+        root = self._roots.get(path)
+        if root is None:
+            return
+        presence = Presence((root.dev, root.ino))
+        presence.looked((await self._look([path]))[path])
+        self._failed.pop(path, None)
+        if presence.standing is not Standing.THERE:
+            self._absent[path] = presence
+            self._give_up(path)
+            return
+        self._absent.pop(path, None)
+        self._taken.add(path)
+        for _ in self._fleet.add(path, self._predicate(path)):
+            await asyncio.sleep(0)
+        self.changed()
+        covered = await self._store.submit(covering(path, WATCHED))
+        if covered is not None:
+            self._roots[path] = covered
+        await self._scanner.scan(path, first=True)
+
+    def _give_up(self, path: bytes) -> None:
+        """Ends watching a root, if it is watched."""
+        if path in self._taken:
+            self._taken.discard(path)
+            self._fleet.remove(path)
+
+    async def _leave(self, root: Root) -> None:
+        """Forgets what is known of a root that was removed, as far as no other root holds it."""
+        holder = self._nesting.longest(root.path)
+        inner = self._nesting.below(root.path)
+        if holder is None:
+            await self._scanner.forget(root.path, inner)
+            return
+        ignored = self._predicate(holder)
+        if any(ignored(place, _IS_DIRECTORY) for place in _places(holder, root.path)):
+            await self._scanner.forget(root.path, inner)
+        if self._roots[holder].ignore != root.ignore:  # its rules hold here now
+            self._begin(holder, partial(self._take_up, holder))
+
+    async def _look(self, paths: Iterable[bytes]) -> dict[bytes, Found]:
+        """What is at each path; looking may hang, so it is done in threads."""
+        wanted = list(paths)
+        found: dict[bytes, Identity | str] = {}
+        if wanted:
+            found = await self._workers.each(identity_of, wanted, _PATIENCE, apart=True)
+        return {path: found.get(path) for path in wanted}
+
+    def _predicate(self, path: bytes) -> Ignored:
+        """What the root at `path` ignores: the daemon's own places always."""
+        predicate = self._predicates.get(path)
+        if predicate is None:
+            if any(is_under(path, own) for own in self._own):
+                predicate = _everything
+            else:
+                predicate = IgnoreRules([(path, _patterns(self._roots[path]))], self._own).for_set(path)
+            self._predicates[path] = predicate
+        return predicate
+
+
+def _patterns(root: Root) -> Sequence[str]:
+    return DEFAULT_PATTERNS if root.ignore is None else root.ignore
+
+
+def _everything(_path: bytes, _is_dir: bool) -> bool:
+    return True
+
+
+def _places(root: bytes, path: bytes) -> list[bytes]:
+    """`path` and the directories above it, below `root`."""
+    places = []
+    while len(path) > len(root):
+        places.append(path)
+        path = os.path.dirname(path)
+    return places

@@ -71,6 +71,11 @@ class View(History):
         """The roots, in order of path."""
         return [_roots.decode(value) for _, value in self._rows("roots")]
 
+    def root(self, path: bytes) -> Root | None:
+        """The root at `path`, None where it is none."""
+        data = self._get("roots", keys.short_hash(path))
+        return None if data is None else _roots.decode(data)
+
     # entries
 
     def scope_number(self, scope: bytes) -> bytes | None:

@@ -46,6 +46,7 @@ def test_without_a_file_every_setting_has_its_default() -> None:
     assert told == settings.Settings(state="/s", socket="/k")
     assert (told.map_size, told.max_records, told.max_age) == (64 * 1024**3, 10_000_000, 90 * 86400)
     assert (told.backend, told.log_format, told.roots) == ("auto", "console", ())
+    assert told.poll_seconds == 10
 
 
 def test_an_empty_file_says_nothing(config: Callable[[str], str]) -> None:
@@ -54,10 +55,20 @@ def test_an_empty_file_says_nothing(config: Callable[[str], str]) -> None:
 
 
 def test_a_file_may_set_every_key(config: Callable[[str], str]) -> None:
-    config('roots = ["/a", "/\u00e4"]\n[store]\nmap_gib = 3\n[log]\nmax_records = 5000\nmax_age_days = 7\n')
+    log = "[log]\nmax_records = 5000\nmax_age_days = 7\n"
+    watch = '[watch]\nbackend = "poll"\npoll_seconds = 0.5\n'
+    config('roots = ["/a", "/\u00e4"]\n[store]\nmap_gib = 3\n' + log + watch)
     told = load(state="/s", socket="/k")
     assert told.roots == (b"/a", "/\u00e4".encode())
     assert (told.map_size, told.max_records, told.max_age) == (3 * 1024**3, 5000, 7 * 86400)
+    assert (told.backend, told.poll_seconds) == ("poll", 0.5)
+    assert load(state="/s", socket="/k", backend="auto").backend == "auto"
+
+
+def test_a_backend_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(errors.InvalidParams, match="fanotify") as refused:
+        load(state="/s", socket="/k", backend="fanotify")
+    assert "inotify, watchdog, poll" in refused.value.hint
 
 
 def test_roots_of_the_command_line_join_those_of_the_file(config: Callable[[str], str]) -> None:

@@ -1,0 +1,460 @@
+"""Roots: recorded first, then watched, then scanned; gone and back; in each other; thousands of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from provd.core import errors, records
+from provd.disk import Workers, real_directory
+from provd.recorder.roots import WATCHED, Roots
+from provd.store import Store, View
+from provd.store.keys import Root
+from provd.watch.base import Ignored, RootState, Uncovered
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+
+class Fleet:
+    """Watches wholly, in two steps, and keeps what it was told in order."""
+
+    backend = "scripted"
+
+    def __init__(self, told: list[tuple[str, bytes]]) -> None:
+        self.told = told
+        self.roots: dict[bytes, Ignored] = {}
+
+    def add(self, root: bytes, ignored: Ignored) -> Iterator[None]:
+        self.told.append(("watch", root))
+        yield
+        self.roots[root] = ignored
+        yield
+
+    def remove(self, root: bytes) -> None:
+        self.told.append(("unwatch", root))
+        self.roots.pop(root, None)
+
+    def state(self, root: bytes) -> RootState:
+        if root in self.roots:
+            return RootState("scripted", "watching", "whole", directories=1)
+        return RootState("scripted", "scanning", "none", (Uncovered(root, "not scanned yet"),))
+
+    def fileno(self) -> int:
+        return -1
+
+    def read(self) -> int:
+        return 0
+
+    def take(self, limit: int) -> list[Any]:
+        return []
+
+    def check(self, *, mounts: bool = True) -> None:
+        pass
+
+    def uncovered(self, path: bytes) -> list[Uncovered]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class Scanner:
+    """Keeps what was to be scanned; a scan waits where there is a gate for its root, and fails where it should."""
+
+    def __init__(self, told: list[tuple[str, bytes]]) -> None:
+        self.told = told
+        self.gates: dict[bytes, asyncio.Event] = {}
+        self.begun = asyncio.Event()
+        self.failing: list[Exception] = []
+        self.keep: list[bytes] = []
+
+    async def scan(self, path: bytes, *, first: bool = False) -> None:
+        assert first, "its coverage is recorded"
+        self.told.append(("scan", path))
+        self.begun.set()
+        if self.failing:
+            raise self.failing.pop()
+        if path in self.gates:
+            await self.gates[path].wait()
+
+    async def forget(self, root: bytes, keep: Sequence[bytes] = ()) -> None:
+        self.told.append(("forget", root))
+        self.keep = list(keep)
+        if root in self.gates:
+            self.begun.set()
+            await self.gates[root].wait()
+
+
+class Bench:
+    def __init__(self, store: Store, own: bytes) -> None:
+        self.told: list[tuple[str, bytes]] = []
+        self.store = store
+        self.own = own
+        self.fleet = Fleet(self.told)
+        self.scanner = Scanner(self.told)
+        self.workers = Workers()
+        self.roots = Roots(store, own, self.fleet, self.scanner, self.workers)
+
+    async def add(self, path: bytes, *ignore: str, wait: bool = True) -> None:
+        _, directory = real_directory(path)
+        assert directory is not None
+        await self.roots.add(directory, ignore or None, wait=wait)
+
+    def log(self) -> list[tuple[str, bytes]]:
+        """The records: what each says, and of which place."""
+        with self.store.view() as view:
+            return [said(record) for _, record in view.records(0, 10_000)]
+
+
+def said(record: records.Record) -> tuple[str, bytes]:
+    match record:
+        case records.Gap():
+            return record.reason, record.scope
+        case records.RootChange():
+            return record.event, record.path
+        case _:
+            raise AssertionError(record)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[[Callable[[Bench], Awaitable[None]]], None]:
+    """Runs a test with roots on a store of its own; again, with what the last one left."""
+    state = os.fsencode(tmp_path / "state")
+    os.mkdir(state)
+
+    def run(body: Callable[[Bench], Awaitable[None]]) -> None:
+        async def main() -> None:
+            store = Store(os.fsdecode(state) + "/store")
+            store.start(asyncio.get_running_loop())
+            bench = Bench(store, state)
+            try:
+                await body(bench)
+            finally:
+                await bench.roots.close()
+                bench.workers.close()
+                store.stop()
+
+        asyncio.run(main())
+
+    return run
+
+
+def made(tmp_path: Path, *names: str) -> list[bytes]:
+    paths = [tmp_path / name for name in names]
+    for path in paths:
+        path.mkdir(parents=True, exist_ok=True)
+    return [os.fsencode(path) for path in paths]
+
+
+# adding
+
+
+def test_a_root_is_recorded_then_watched_then_scanned_and_gaps_enclose_the_moment(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(root)
+        assert bench.told == [("watch", root), ("scan", root)]
+        assert bench.log() == [("added", root), ("root added", root), (WATCHED, root)]
+        assert bench.roots.state(root) == RootState("scripted", "watching", "whole", directories=1)
+        assert bench.roots.kept[0].gap == 3
+        await bench.add(root)
+        assert len(bench.log()) == 3
+        assert len(bench.told) == 2
+
+    run(body)
+
+
+def test_waiting_ends_with_the_scan_and_not_waiting_ends_at_once(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        gate = bench.scanner.gates[root] = asyncio.Event()
+        await bench.add(root, wait=False)
+        assert bench.roots.paths == [root]
+        assert bench.roots.state(root).state == "scanning"
+        waiting = asyncio.ensure_future(bench.add(root))
+        await bench.scanner.begun.wait()
+        assert bench.roots.state(root).state == "scanning"
+        assert bench.roots.state(root).coverage == "whole"
+        assert not waiting.done()
+        gate.set()
+        await waiting
+        assert bench.roots.state(root).state == "watching"
+
+    run(body)
+
+
+def test_who_stops_waiting_does_not_stop_the_scan(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        gate = bench.scanner.gates[root] = asyncio.Event()
+        waiting = asyncio.ensure_future(bench.add(root))
+        await bench.scanner.begun.wait()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert bench.roots.state(root).state == "scanning"
+        gate.set()
+        await bench.roots.settled()
+        assert bench.roots.state(root).state == "watching"
+
+    run(body)
+
+
+def test_other_rules_are_a_gap_a_new_watch_and_a_scan(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(root)
+        bench.told.clear()
+        assert not bench.fleet.roots[root](root + b"/a.o", False)
+        await bench.add(root, "*.o")
+        assert bench.told == [("watch", root), ("scan", root)]
+        assert bench.log()[3:] == [("rules changed", root), (WATCHED, root)]
+        assert bench.fleet.roots[root](root + b"/a.o", False)
+        assert bench.roots.ignored(root + b"/a.o", False)
+        assert not bench.fleet.roots[root](root + b"/.git", True), "they stand for the default ones"
+        await bench.add(root)
+        assert bench.roots.kept[0].ignore == ("*.o",), "without rules they stay"
+
+    run(body)
+
+
+def test_the_daemons_own_places_are_always_ignored(run: Any, tmp_path: Path) -> None:
+    outer = os.fsencode(tmp_path)
+
+    async def body(bench: Bench) -> None:
+        await bench.add(outer, "*.o")
+        assert bench.fleet.roots[outer](bench.own, True)
+        assert not bench.fleet.roots[outer](outer + b"/other", True)
+        inside = bench.own + b"/below"
+        os.mkdir(inside)
+        await bench.add(inside)
+        assert bench.fleet.roots[inside](inside + b"/file", False)
+
+    run(body)
+
+
+def test_a_failed_scan_is_told_in_the_state_and_tried_again(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        bench.scanner.failing = [errors.StoreFull("the store is full", "free space")]
+        await bench.add(root)
+        state = bench.roots.state(root)
+        assert (state.state, state.uncovered[0].why) == ("degraded", "the store is full")
+        await bench.roots.check()
+        await bench.roots.settled()
+        assert bench.roots.state(root).state == "watching"
+
+    run(body)
+
+
+# starting, gone and back
+
+
+def test_at_the_start_all_roots_are_watched_and_scanned_behind_the_scenes(run: Any, tmp_path: Path) -> None:
+    one, other = made(tmp_path, "one", "other")
+
+    async def before(bench: Bench) -> None:
+        await bench.add(one)
+        await bench.add(other)
+
+    async def after(bench: Bench) -> None:
+        assert bench.roots.paths == [one, other]
+        bench.scanner.gates[one] = asyncio.Event()
+        bench.roots.start()
+        assert {bench.roots.state(path).state for path in (one, other)} == {"scanning"}
+        await bench.scanner.begun.wait()
+        bench.scanner.gates[one].set()
+        await bench.roots.settled()
+        assert sorted(bench.told) == sorted([("watch", one), ("watch", other), ("scan", one), ("scan", other)])
+        assert sorted(bench.log()[6:]) == [(WATCHED, one), (WATCHED, other)]
+        assert bench.roots.state(other).state == "watching"
+
+    run(before)
+    run(after)
+
+
+def test_a_root_that_is_gone_at_the_start_comes_back_when_it_is_the_same_directory(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def before(bench: Bench) -> None:
+        await bench.add(root)
+
+    async def after(bench: Bench) -> None:
+        bench.roots.start()
+        await bench.roots.settled()
+        state = bench.roots.state(root)
+        assert (state.state, state.coverage, state.uncovered[0].why) == ("gone", "none", "the directory is gone")
+        os.mkdir(root)
+        await bench.roots.check()
+        await bench.roots.settled()
+        assert bench.roots.state(root).state == "gone"
+        assert "replaced" in bench.roots.state(root).uncovered[0].why
+        assert bench.told == []
+        os.rmdir(root)
+        os.rename(root + b".away", root)
+        await bench.roots.check()
+        await bench.roots.settled()
+        assert bench.told == [("watch", root), ("scan", root)]
+        assert bench.roots.state(root).state == "watching"
+
+    run(before)
+    os.rename(root, root + b".away")
+    run(after)
+
+
+def test_a_root_that_was_replaced_is_watched_when_it_is_added_again(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(root)
+        os.rename(root, root + b".away")
+        os.mkdir(root)
+        bench.told.clear()
+        await bench.add(root)
+        assert bench.told == [("unwatch", root), ("watch", root), ("scan", root)]
+        assert bench.log()[3:] == [("root replaced", root), (WATCHED, root)]
+
+    run(body)
+
+
+# removing, and roots in roots
+
+
+def test_a_removed_root_is_not_watched_and_what_was_known_of_it_is_forgotten(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(root)
+        bench.told.clear()
+        await bench.roots.remove(root)
+        assert bench.told == [("unwatch", root), ("forget", root)]
+        assert bench.roots.paths == []
+        assert bench.log()[3:] == [("removed", root), ("root removed", root)]
+        with pytest.raises(errors.RootMissing):
+            await bench.roots.remove(root)
+
+    run(body)
+
+
+def test_a_root_that_is_removed_while_it_is_scanned_is_gone(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        bench.scanner.gates[root] = asyncio.Event()
+        adding = asyncio.ensure_future(bench.add(root))
+        await bench.scanner.begun.wait()
+        removing = asyncio.ensure_future(bench.roots.remove(root))
+        await asyncio.wait([adding])
+        bench.scanner.gates[root].set()
+        await removing
+        assert bench.told[-2:] == [("unwatch", root), ("forget", root)]
+        assert bench.fleet.roots == {}
+
+    run(body)
+
+
+def test_a_root_that_is_added_while_it_is_forgotten_is_scanned_afterwards(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(root)
+        bench.scanner.begun.clear()
+        bench.scanner.gates[root] = asyncio.Event()
+        removing = asyncio.ensure_future(bench.roots.remove(root))
+        await bench.scanner.begun.wait()
+        await bench.add(root, wait=False)
+        await bench.add(root, "*.o", wait=False)
+        assert bench.told[-1] == ("forget", root)
+        bench.scanner.gates[root].set()
+        await removing
+        await bench.roots.settled()
+        assert [what for what, _ in bench.told[-3:]] == ["forget", "watch", "scan"]
+        assert bench.roots.state(root).state == "watching"
+
+    run(body)
+
+
+def test_an_inner_root_shares_what_is_known_and_leaving_it_forgets_nothing(run: Any, tmp_path: Path) -> None:
+    outer, inner = made(tmp_path, "outer", "outer/inner")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(outer)
+        await bench.add(inner)
+        bench.told.clear()
+        await bench.roots.remove(inner)
+        await bench.roots.settled()
+        assert bench.told == [("unwatch", inner)]
+
+    run(body)
+
+
+def test_leaving_the_outer_root_keeps_the_inner_one(run: Any, tmp_path: Path) -> None:
+    outer, inner = made(tmp_path, "outer", "outer/inner")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(inner)
+        await bench.add(outer)
+        bench.told.clear()
+        await bench.roots.remove(outer)
+        assert bench.told == [("unwatch", outer), ("forget", outer)]
+        assert bench.scanner.keep == [inner]
+        assert list(bench.fleet.roots) == [inner]
+
+    run(body)
+
+
+def test_leaving_an_inner_root_with_its_own_rules_makes_the_outer_ones_hold_there(run: Any, tmp_path: Path) -> None:
+    outer, inner = made(tmp_path, "outer", "outer/build/inner")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(outer, "build/")
+        await bench.add(inner)
+        assert not bench.roots.ignored(inner + b"/f", False)
+        bench.told.clear()
+        await bench.roots.remove(inner)
+        await bench.roots.settled()
+        assert bench.told == [("unwatch", inner), ("forget", inner), ("watch", outer), ("scan", outer)]
+
+    run(body)
+
+
+# many
+
+
+def test_adding_one_of_thousands_of_roots_does_not_read_the_others(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = made(tmp_path, *(f"r{n}" for n in range(1000)))
+
+    def never(_: View) -> list[Root]:
+        raise AssertionError("all roots were read to add one")
+
+    async def body(bench: Bench) -> None:
+        monkeypatch.setattr(View, "roots", never)
+        await asyncio.gather(*(bench.add(path) for path in paths))
+        assert len(bench.roots.paths) == 1000
+        assert {bench.roots.state(path).state for path in paths} == {"watching"}
+
+    run(body)
+
+
+def test_who_listens_is_told_when_a_root_comes_or_goes(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        seen: list[list[bytes]] = []
+        bench.roots.changed = lambda: seen.append(bench.roots.paths)
+        await bench.add(root)
+        await bench.roots.remove(root)
+        assert seen == [[root], []]
+
+    run(body)
