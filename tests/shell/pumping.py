@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from provd.core.mutation import DIRECTORY, FILE, State
-from provd.core.notice import Appeared, Moved, Notice, Touched, What
-from provd.core.records import Hashed, Mutation, MutationKind, Record
+from provd.core.mutation import FILE, State
+from provd.core.notice import Appeared, Lost, Moved, Notice, Touched, What
+from provd.core.records import Hashed, Mutation, Record
 from provd.disk.states import state_of
 from provd.disk.workers import Workers
 from provd.recorder.mutations import Pump
@@ -179,12 +178,10 @@ class Kernel(ScriptedWatcher):
         super().__init__()
         self.root = root
         self.named: set[bytes] = set()
-        self._watched = {_ino(root): root}
+        self._watched: dict[int, bytes] = {}
         self._raw: deque[tuple[str, int, bytes, int, int, bytes]] = deque()
         self._kernel: deque[tuple[str, int, bytes, int, int, bytes]] = deque()
-        for directory, directories, _ in os.walk(root):
-            for name in directories:
-                self._watched[_ino(directory + b"/" + name)] = directory + b"/" + name
+        self._look_around()
 
     # what is done
 
@@ -218,7 +215,7 @@ class Kernel(ScriptedWatcher):
         self._event("create", path, _ino(path))
 
     def symlink(self, path: bytes) -> None:
-        os.symlink(b"nowhere", path)
+        os.symlink(b"nowhere/at/all", path)
         self._event("create", path, 0)
 
     def chmod(self, path: bytes) -> None:
@@ -251,6 +248,29 @@ class Kernel(ScriptedWatcher):
         os.rename(outside, path)
         self._event("create", path, _ino(path) if os.path.isdir(path) and not os.path.islink(path) else 0)
 
+    def overflow(self) -> None:
+        """What was not read is lost."""
+        for _, parent, name, _, other, target in self._kernel:
+            for directory, last in ((parent, name), (other, target)):
+                self.named.discard(self._watched.get(directory, b"") + b"/" + last)
+        self._kernel.clear()
+        self._kernel.append(("lost", 0, b"", 0, 0, b""))
+
+    def restart(self) -> None:
+        """Another watcher on the same directory."""
+        self._kernel.clear()
+        self._raw.clear()
+        self.named.clear()
+        self._look_around()
+
+    def _look_around(self) -> None:
+        self._watched = {_ino(self.root): self.root}
+        for directory, directories, _ in os.walk(self.root):
+            for name in directories:
+                path = directory + b"/" + name
+                if not os.path.islink(path):
+                    self._watched[_ino(path)] = path
+
     # what is told
 
     def read(self) -> int:
@@ -266,6 +286,9 @@ class Kernel(ScriptedWatcher):
         return notices
 
     def _notices(self, what: str, parent: int, name: bytes, ino: int, other: int, target: bytes) -> list[Notice]:
+        if what == "lost":
+            self._look_around()
+            return [Lost(self.root, "lost")]
         here, there = self._watched.get(parent), self._watched.get(other)
         if what == "move" and here is not None and there is not None:
             source, path = here + b"/" + name, there + b"/" + target
@@ -308,6 +331,3 @@ class Kernel(ScriptedWatcher):
 
 def _ino(path: bytes) -> int:
     return os.lstat(path).st_ino
-
-
-__all__ = ["DIRECTORY", "Kernel", "MutationKind", "Scene", "ScriptedWatcher", "on_disk", "play", "same", "shutil"]
