@@ -12,6 +12,7 @@ import os
 import queue
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -112,8 +113,9 @@ class Hashing:
         self.rest = 0.05
         self._workers = workers
         self._kick = kick
-        self._waiting: dict[int, _Waiting] = {}
-        self._big: dict[int, bytes] = {}
+        # The first one is taken again and again: of a plain dict that walks over all that were taken before.
+        self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
+        self._big: OrderedDict[int, bytes] = OrderedDict()
         self._moves: list[tuple[int, bytes, bytes]] = []
         self._flying: int | None = None
         self._landed: list[Result] = []
@@ -183,16 +185,17 @@ class Hashing:
         """The results of up to a slice of small files that are due."""
         some: list[Result] = []
         left = _SLICE_BYTES
+        mounts, tick = self._workers.mounts.now(), min(self.rest, TICK)
         while self._waiting and len(some) < SLICE and left > 0:
             of, waiting = next(iter(self._waiting.items()))
             if waiting.due > now:
                 break
             del self._waiting[of]
             path = self.now(of, waiting.path)
-            if self._workers.mounts.now().may_hang_at(path) is not None:
+            if mounts.may_hang_at(path) is not None:
                 self._big[of] = waiting.path
                 continue
-            found = summed(path, SMALL, min(self.rest, TICK))
+            found = summed(path, SMALL, tick)
             if found.sum is Sum.BIG:
                 self._big[of] = waiting.path
             elif found.sum is Sum.MOVING and waiting.tries + 1 < _TRIES:

@@ -56,7 +56,7 @@ def perform(kernel: Kernel, outside: bytes, what: str, one: bytes, two: bytes) -
             case "out" if os.path.lexists(path):
                 kernel.take_out(path, outside + b"/%d" % len(os.listdir(outside)))
             case "in" if os.listdir(outside) and os.path.isdir(os.path.dirname(path)) and not os.path.lexists(path):
-                kernel.take_in(outside + b"/" + sorted(os.listdir(outside))[-1], path)
+                kernel.take_in(outside + b"/" + max(os.listdir(outside)), path)
             case _:
                 pass
     except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError):
@@ -84,7 +84,7 @@ async def drive(scene: Scene, outside: bytes, script: list[Any]) -> None:
             case "read":
                 scene.pump.read()
             case "scan":
-                await scene.pump.scan(scene.root + b"/" + one if os.path.isdir(scene.root + b"/" + one) else scene.root)
+                await scene.pump.scan(directory_at(scene.root, one))
             case "settled":
                 await scene.pump.settled()
             case "overflow":
@@ -99,6 +99,11 @@ async def drive(scene: Scene, outside: bytes, script: list[Any]) -> None:
             case _:
                 perform(kernel, outside, what, one, two)
     await scene.pump.settled()
+
+
+def directory_at(root: bytes, name: bytes) -> bytes:
+    """The directory of that name, or the root."""
+    return root + b"/" + name if os.path.isdir(root + b"/" + name) else root
 
 
 def told(scene: Scene) -> set[bytes]:
