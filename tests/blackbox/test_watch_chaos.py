@@ -94,7 +94,7 @@ class Writer(threading.Thread):
             os.replace(temporary, path)
 
     def _anything(self, number: int) -> None:
-        some, other = self._name(), self._name()
+        some, other = self.somewhere(), self.somewhere()
         match self.random.randrange(12):
             case 0 | 1 | 2 | 3:
                 self._write(some, b"%d" % self.random.randrange(3))
@@ -118,7 +118,7 @@ class Writer(threading.Thread):
             case _:
                 os.chmod(some, self.random.choice([0o600, 0o644]))
 
-    def _name(self) -> bytes:
+    def somewhere(self) -> bytes:
         choose = self.random.randrange
         return self.ws.path(f"c/d{choose(5)}/e{choose(4)}/f{choose(4)}")
 
