@@ -61,6 +61,10 @@ class Memory:
             waiting -= len(data)
         return self._bytes + len(self._events) * _HEAD_SIZE
 
+    def left(self) -> bool:
+        """Whether anything lies in memory."""
+        return bool(self._raw or self._events)
+
     def put(self, data: bytes) -> None:
         """Puts raw events behind those that were read, as if they had been."""
         self._raw.append(data)

@@ -123,6 +123,10 @@ class InotifyWatcher:
             self._signal()
         return told
 
+    def waiting(self) -> bool:
+        """Whether events, or directories that they named, are not taken yet; what is looked at anew is not meant."""
+        return bool(self._places.told or self._places.work or self._memory.left())
+
     def check(self, *, mounts: bool = True) -> None:
         """Looks at the roots, the mounts, and at what could not be watched."""
         places = self._places
