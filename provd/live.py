@@ -22,6 +22,8 @@ from provd.watch.fleet import Fleet
 from provd.watch.polling import Polling
 
 _LOOK_EVERY: Final = 10.0
+_PATIENCE: Final = 2.0
+"""Seconds for which a clock waits for roots to be taken up."""
 
 
 def _inotify() -> Watcher:
@@ -97,8 +99,17 @@ class Live:
         return await self.pump.recorded(timeout)
 
     async def scanned(self) -> None:
-        """Waits until the roots that are polled were scanned."""
+        """Waits until the roots that are polled were scanned, and a little for those that are being taken up."""
+        await self._taken_up()
         await self._polling.scan_now()
+
+    async def _taken_up(self) -> None:
+        """A clock from before a root is wholly watched proves nothing of it, so it is worth a moment."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self.kept.settled()
+        except TimeoutError:
+            return
 
     async def settled(self) -> None:
         """Waits until log and disk agree: all is scanned, recorded and hashed."""
