@@ -1,12 +1,50 @@
-"""Clocks of this daemon: positions to tokens and back, over all the runs that the log knows."""
+"""Clocks of this daemon: positions to tokens and back, over all the runs that the log knows.
+
+Rule: several tokens may share a position. What is compared with the times of files is the earliest moment at which
+any of them was given out, and only as long as the wall clock was not set.
+"""
 
 from __future__ import annotations
 
 import bisect
+import itertools
+import threading
+import time
+from typing import Final
+
+import msgspec
 
 from provd.core import clock
 from provd.core.clock import Clock, Since, Span
 from provd.store import Store
+
+REMEMBERED: Final = 100_000
+"""Positions whose moment is remembered."""
+_SLACK: Final = 5_000_000
+"""Nanoseconds by which two measures of the wall clock's distance from boot differ though nobody set it."""
+_LOOKS: Final = 5
+_CLOCK_BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+class Moment(msgspec.Struct, frozen=True, array_like=True):
+    """A moment: CLOCK_REALTIME in nanoseconds, and how far that was from CLOCK_BOOTTIME."""
+
+    at: int
+    offset: int
+
+
+def moment() -> Moment:
+    """This moment."""
+    at = time.time_ns()
+    if _CLOCK_BOOTTIME is None:
+        return Moment(at, 0)
+    offset = 0
+    for _ in range(_LOOKS):
+        before = time.clock_gettime_ns(_CLOCK_BOOTTIME)
+        offset = time.time_ns() - before
+        if time.clock_gettime_ns(_CLOCK_BOOTTIME) - before < _SLACK // 5:  # else this thread was held up in between
+            break
+    return Moment(at, offset)
 
 
 class Clocks:
@@ -18,12 +56,44 @@ class Clocks:
         with store.view() as view:
             self._runs = view.runs()
         self._firsts = sorted((span.first, name) for name, span in self._runs.items())
+        self._begun = moment()
+        self._lock = threading.Lock()  # tokens are made in the writer's thread too
+        self._given: dict[int, Moment] = {}
+        self._forgotten = self.started - 1  # positions up to here may have been given out earlier than is known
 
     def token(self, position: int) -> str:
         """The token of a position, told by the run that it belongs to."""
         at = bisect.bisect_right(self._firsts, (position, "g")) - 1  # run ids are hex: "g" sorts after each
         first, run = self._firsts[max(at, 0)]
-        return str(Clock(self._store.log_id, run, max(position, first)))
+        position = max(position, first)
+        if position > self._forgotten and position not in self._given:
+            with self._lock:
+                self._remember(position)
+        return str(Clock(self._store.log_id, run, position))
+
+    def _remember(self, position: int) -> None:
+        if len(self._given) >= REMEMBERED:
+            oldest = list(itertools.islice(self._given, REMEMBERED // 2))
+            self._forgotten = max(self._forgotten, *oldest)
+            self._given = {at: when for at, when in self._given.items() if at > self._forgotten}
+        if position > self._forgotten:
+            self._given.setdefault(position, moment())
+
+    def given(self, position: int) -> int | None:
+        """A time (ns of CLOCK_REALTIME) before which no token of this position was given out; None if nobody knows.
+
+        Nobody does where the wall clock was set since, or the position is of another run.
+        """
+        if position < self.started or _CLOCK_BOOTTIME is None:
+            return None
+        when = self._given.get(position)
+        if when is None:  # its record is older than every token of it
+            with self._store.view() as view:
+                record = view.record(position)
+            when = None if record is None else Moment(record.at, self._begun.offset)
+        if when is None or abs(moment().offset - when.offset) > _SLACK:
+            return None
+        return when.at
 
     def since(self, token: str) -> Since:
         """What a client's token is worth here; raises ClockMalformed."""

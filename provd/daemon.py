@@ -15,7 +15,6 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from functools import partial
 
 import structlog
@@ -24,27 +23,26 @@ from provd import __version__
 from provd.audit import Audit
 from provd.clocks import Clocks
 from provd.core import errors, records
-from provd.disk import Workers, real_directory
+from provd.disk import Workers, ignore_lease_breaks, real_directory
 from provd.handlers import Handlers
 from provd.inquiry import Inquiry
+from provd.live import Live
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
-from provd.recorder import Actions, Entries, Roots
+from provd.recorder import Actions, Entries
 from provd.recorder.actions import end_held
 from provd.recorder.rootrecords import adding
+from provd.recorder.showing import Showing
 from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.server import Connection, Server
 from provd.settings import Settings
 from provd.status import Status
 from provd.store import Store, Writer
+from provd.store.files import Files
 from provd.subscriptions import Subscriptions
-from provd.watch.base import Watcher
-from provd.watch.fleet import Fleet
-from provd.watch.polling import Polling
 
 _TRIM_EVERY = 60.0
-_LOOK_EVERY = 10.0
 _DESCRIPTORS = 65536
 log = structlog.get_logger("daemon")
 
@@ -56,6 +54,7 @@ def main(settings: Settings) -> None:
     """
     configure(settings.log_format)
     _raise_limits()
+    ignore_lease_breaks()
     directory = StateDirectory(settings.state)
     try:
         # The writer's Python is short; without this it would hold the interpreter for 5 ms against every question.
@@ -127,48 +126,45 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         loop.add_signal_handler(number, stop.set)
     store.start(loop)
     workers = Workers()
-    fleet = Fleet(settings.backend, _backend_of, {"watchdog": _watchdog}, seconds=settings.poll_seconds)
-    pump = _NoPump()
-    roots = Roots(store, os.fsencode(settings.state), fleet, pump, workers)
-    polling = Polling(fleet, workers, pump.scan, pump.wake, seconds=settings.poll_seconds)
-    roots.changed = polling.changed
+    live = Live(settings, store, workers)
     clocks = Clocks(store, run)
-
-    inquiry = Inquiry(store, workers, lambda: roots.rules)
-    resolver = Resolver(store, workers, lambda: roots.paths)
-    responder = Responder(store, inquiry, resolver, clocks, lambda: roots.paths)
-    actions = Actions(store, inquiry, resolver, clocks)
-    subscriptions = Subscriptions(store, clocks)
-    store.on_lost = stop.set
-    store.on_commit = lambda _: subscriptions.committed()
-
-    async def caught_up() -> None:
-        await polling.scan_now()
-        await pump.settled()
-
-    audit = Audit(store, workers, inquiry.read, table=None, settled=caught_up, ignored=roots.ignored)
+    inquiry = Inquiry(store, workers, lambda: live.kept.rules, live)
+    resolver = Resolver(store, workers, lambda: live.kept.paths)
+    responder = Responder(store, inquiry, resolver, clocks, live)
+    showing = Showing(workers, clocks, live, lambda: live.kept.rules)
+    actions = Actions(store, inquiry, resolver, clocks, live)
+    subscriptions = Subscriptions(store, clocks, live)
+    audit = Audit(store, workers, inquiry.read, table=Files, settled=live.settled, ignored=live.kept.ignored)
     places = {"socket": settings.socket, "state": settings.state}
     handlers = Handlers(
         store,
         clocks,
         resolver,
         responder,
-        Entries(store, inquiry, resolver, clocks),
+        Entries(store, inquiry, resolver, clocks, live, showing),
         actions,
-        roots,
+        live.kept,
         subscriptions,
-        Status(store, clocks, roots, pump, audit, responder.durations, places),
+        Status(store, clocks, live.kept, live.pump, audit, responder.durations, places),
         stop.set,
     )
+    grown, aged = asyncio.Event(), asyncio.Event()
+
+    def committed(_head: int) -> None:
+        grown.set()
+        aged.set()
+        subscriptions.committed()
 
     def closed(connection: Connection) -> None:
         subscriptions.closed(connection)
         actions.closed(connection.number)
 
+    store.on_lost = stop.set
+    store.on_commit = committed
     server = Server(handlers.handle, closed)
     serving = await server.start(listening.socket)
-    roots.start()
-    tasks = [asyncio.ensure_future(work) for work in (_trim(store, settings), polling.run(), _look(fleet, roots))]
+    live.start(grown)
+    trimming = asyncio.ensure_future(_trim(store, settings, aged))
     gc.freeze()  # what lives as long as the daemon need not be looked at again
     log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
     try:
@@ -177,61 +173,18 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         log.info("stopping", store=store.lost or "whole")
         handlers.stopping = True
         serving.close()
-        for task in tasks:
-            task.cancel()
+        trimming.cancel()
         await server.stop()
-        await polling.close()
-        await roots.close()
+        await live.close()
         with contextlib.suppress(errors.ProvdError):
             await store.submit(lambda _: None)  # what connections left behind is durable before the store closes
         workers.close()
-        fleet.close()
-        await asyncio.wait(tasks)
+        with contextlib.suppress(asyncio.CancelledError):
+            await trimming
 
 
-async def _look(fleet: Fleet, roots: Roots) -> None:
-    """Looks at slow intervals whether roots went or came back, for ever."""
-    while True:
-        await asyncio.sleep(_LOOK_EVERY)
-        fleet.check()
-        await roots.check()
-
-
-def _watchdog() -> Watcher:
-    from provd.watch.observer import ObserverWatcher  # noqa: PLC0415  few need it, and it takes long to load
-
-    return ObserverWatcher()
-
-
-def _backend_of(_path: bytes) -> tuple[str, str]:
-    return "poll", "this version has no other watcher"
-
-
-class _NoPump:
-    """Stands where the pump will: there is no table of files yet."""
-
-    behind = 0
-    lost = scans = 0
-
-    @property
-    def counters(self) -> _NoPump:
-        return self
-
-    def wake(self) -> None:
-        pass
-
-    async def scan(self, path: bytes, *, first: bool = False) -> None:
-        pass
-
-    async def forget(self, root: bytes, keep: Sequence[bytes] = ()) -> None:
-        pass
-
-    async def settled(self) -> None:
-        pass
-
-
-async def _trim(store: Store, settings: Settings) -> None:
-    """Trims the log, a slice at a time, for ever."""
+async def _trim(store: Store, settings: Settings, grown: asyncio.Event) -> None:
+    """Trims the log, a slice at a time, for ever; `grown` is set when there may be something to trim."""
     while True:
         try:
             oldest = time.time_ns() - settings.max_age * 10**9
@@ -240,4 +193,6 @@ async def _trim(store: Store, settings: Settings) -> None:
             log.warning("the log was not trimmed", reason=str(e))
             gone = 0
         if not gone:
+            grown.clear()
+            await grown.wait()
             await asyncio.sleep(_TRIM_EVERY)

@@ -84,7 +84,7 @@ class Handlers:
             case params.LogSince():
                 return await self._responder.since(asked)
             case params.Subscribe():
-                return self._subscriptions.subscribe(connection, asked)
+                return await self._subscriptions.subscribe(connection, asked)
             case params.Unsubscribe():
                 return self._subscriptions.unsubscribe(connection, asked)
             case params.RootAdd():
@@ -104,7 +104,7 @@ class Handlers:
         """The methods without parameters."""
         match method:
             case "log.clock":
-                return self._responder.clock()
+                return await self._responder.clock()
             case "action.list":
                 return self._actions.listed()
             case "root.list":

@@ -7,26 +7,32 @@ is all judged again, at most three times.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
 
 from provd.core import verdict
-from provd.core.dependency import Kind, Member
-from provd.core.entry import Entry, EntryId
+from provd.core.dependency import PATH_KINDS, Kind, Member, base
+from provd.core.entry import Entry, EntryId, Kept
+from provd.core.facts import Facts, Question, Verify
 from provd.core.reading import Found, Reading, Signature
-from provd.core.verdict import Facts, Fault, Judgement, Judgements, NeedDigests, Proof, Question, Verdict
-from provd.disk import IgnoreRules, ReadingJob, Workers, is_near, read_single, signature_of
+from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Verdict
+from provd.disk import IgnoreRules, ReadingJob, Route, Workers, is_near, read_single, route_of, signature_of
 from provd.store import Store, View
+from provd.watching import Coverage, Watching
 
 _Result = TypeVar("_Result")
 _Arguments = TypeVarTuple("_Arguments")
 Targets = Mapping[EntryId, Entry | None]
+Routes = Mapping[tuple[Kind, bytes], Route]
+"""The ways of the bases of dependencies, by kind and base."""
 ATTEMPTS: Final = 3
 _BIG: Final = 2000
 """Dependencies that are judged in a thread: so many take some milliseconds."""
 _QUICK_FILES: Final = 16
+_FOR_EVIDENCE: Final = 0.25
+"""Seconds for which the evidence of a fault waits for what happened to be recorded."""
 _QUICK_BYTES: Final = 256 * 1024
 """What is read at once in the loop: about as long as two hand-overs to a thread."""
 
@@ -59,10 +65,11 @@ class Answer(msgspec.Struct, frozen=True):
 class Inquiry:
     """Answers questions about entries; it never writes. `rules` gives the ignore rules of the moment."""
 
-    def __init__(self, store: Store, workers: Workers, rules: Callable[[], IgnoreRules]) -> None:
+    def __init__(self, store: Store, workers: Workers, rules: Callable[[], IgnoreRules], watch: Watching) -> None:
         self._store = store
         self._workers = workers
         self._rules = rules
+        self._watch = watch
         self._mounts = workers.mounts
 
     async def judge(
@@ -72,13 +79,32 @@ class Inquiry:
         timeout: float,  # noqa: ASYNC109
         *,
         many: bool = False,
+        evidence: bool = False,
     ) -> Answer:
         """Judges the entries that `targets` takes from a view, within `timeout` seconds.
 
-        `many` says that they are so many that others would wait while they are taken.
+        `many` says that they are so many that others would wait while they are taken. With `evidence` what happened
+        to a path at fault is recorded, as far as that takes no longer than a moment, when this returns.
         """
-        deadline = asyncio.get_running_loop().time() + timeout
-        wanted, facts = await self._snapshot(targets, question, many=many)
+        began = asyncio.get_running_loop().time()
+        self._watch.read()
+        late = question.needs_log and not question.foreign and not await self._watch.recorded(timeout)
+        answer = await self._judged(targets, question, began + timeout, many=many, late=late)
+        if not evidence or not _about_paths(answer):
+            return answer
+        await self._watch.recorded(_FOR_EVIDENCE)
+        if question.needs_log or self._store.head == answer.position or not _unproven(answer):
+            return answer
+        return await self._judged_again(answer, targets, question, many=many)
+
+    async def _judged(
+        self, targets: Callable[[View], Targets], question: Question, deadline: float, *, many: bool, late: bool
+    ) -> Answer:
+        routes: Routes = {}
+        wanted, facts = await self._snapshot(targets, question, routes, many=many, late=late)
+        if question.verify is Verify.LOG and question.revalidate and not question.foreign and not late:
+            routes = await self._covered_routes(wanted, facts, deadline)
+            wanted, facts = await self._snapshot(targets, question, routes, many=many)
         for _ in range(ATTEMPTS):
             big = _is_big(wanted)
             need = await self._think(big, verdict.triage, wanted, facts, question)
@@ -86,8 +112,10 @@ class Inquiry:
                 return Answer(need, facts.position, facts.position, Findings())
             findings = await self._read(need, deadline)
             again, then, members = wanted, facts, {}
-            if self._store.head != facts.position or need.unequal_sets(findings.found):
-                again, then = await self._snapshot(targets, question, many=many)
+            still = await self._still_covered(routes, deadline)
+            if self._store.head != facts.position or still != routes or need.unequal_sets(findings.found):
+                routes = still
+                again, then = await self._snapshot(targets, question, routes, many=many, late=late)
                 with self._store.view() as view:
                     members = self._members(view, need, findings)
             if again == wanted and msgspec.structs.replace(then, position=facts.position) == facts:
@@ -98,21 +126,79 @@ class Inquiry:
         moving = {i: Judgement(Verdict.UNKNOWN, "moving", Proof.CONTENT, e, (fault,)) for i, e in wanted.items()}
         return Answer(moving, facts.position, facts.position, Findings())
 
+    async def _judged_again(
+        self, answer: Answer, targets: Callable[[View], Targets], question: Question, *, many: bool
+    ) -> Answer:
+        """By what was recorded meanwhile and read before, where that is enough: a touch says more than *unproven*."""
+        wanted, facts = await self._snapshot(targets, question, {}, many=many)
+        need = verdict.triage(wanted, facts, question)
+        if not isinstance(need, NeedDigests):
+            return Answer(need, answer.began, facts.position, answer.findings)
+        if not need.readings <= answer.findings.found.keys():
+            return answer
+        with self._store.view() as view:
+            members = self._members(view, need, answer.findings)
+        judged = verdict.settle(need, answer.findings.found, answer.findings.stats, members)
+        return Answer(judged, answer.began, facts.position, answer.findings)
+
+    # silence of the log
+
+    async def routes(self, paths: Collection[bytes], timeout: float) -> dict[bytes, Route]:  # noqa: ASYNC109
+        """The ways of absolute paths; one that cannot be seen in time is missing."""
+        if len(paths) <= _QUICK_FILES and self._mounts.all_local() and all(map(is_near, paths)):
+            return {path: route for path in paths if (route := _route_or_none(path)) is not None}
+        return await self._workers.each(route_of, paths, timeout)
+
+    async def _covered_routes(self, wanted: Targets, facts: Facts, deadline: float) -> Routes:
+        """The ways of what silence may prove something of; all that happened until now is recorded.
+
+        First the way, then the barrier, then the coverage, then the log: if all of it is covered now, and no gap came
+        since a position, it was covered since; and if a name on the way had changed since, that is recorded by now.
+        """
+        wanted_ways = {
+            (kept.dep.kind, base(kept.dep))
+            for entry in verdict.closure(wanted, facts)
+            for kept in entry.deps or ()
+            if kept.proven is not None
+        }
+        if not wanted_ways or not self._watch.roots:
+            return {}
+        routes = await self.routes({path for _, path in wanted_ways}, _left(deadline))
+        there = {(kind, path): routes[path] for kind, path in wanted_ways if path in routes}
+        return await self._still_covered(there, deadline)
+
+    async def _still_covered(self, routes: Routes, deadline: float) -> Routes:
+        """Those of `routes` that are covered when all that had happened is recorded."""
+        if not routes:
+            return routes
+        if not await self._watch.recorded(_left(deadline)):
+            return {}
+        coverage = Coverage(self._watch)
+        return {at: route for at, route in routes.items() if coverage.is_whole(route, at[0])}
+
     async def _snapshot(
-        self, targets: Callable[[View], Targets], question: Question, *, many: bool
+        self,
+        targets: Callable[[View], Targets],
+        question: Question,
+        routes: Routes,
+        *,
+        many: bool,
+        late: bool = False,
     ) -> tuple[Targets, Facts]:
         """The entries asked about and what the log knows of them, of one moment."""
         if not many:
             with self._store.view() as view:
                 wanted = targets(view)
                 if not _is_big(wanted):
-                    return wanted, view.facts(wanted, question)
-        return await asyncio.to_thread(self._snapshot_there, targets, question)
+                    return wanted, _facts(view, wanted, question, routes, late=late)
+        return await asyncio.to_thread(self._snapshot_there, targets, question, routes, late)
 
-    def _snapshot_there(self, targets: Callable[[View], Targets], question: Question) -> tuple[Targets, Facts]:
+    def _snapshot_there(
+        self, targets: Callable[[View], Targets], question: Question, routes: Routes, late: bool
+    ) -> tuple[Targets, Facts]:
         with self._store.thread_view() as view:
             wanted = targets(view)
-            return wanted, view.facts(wanted, question)
+            return wanted, _facts(view, wanted, question, routes, late=late)
 
     async def _think(self, big: bool, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
         """Judges; in a thread where it is so much that others would wait for it (not a worker: those may all hang)."""
@@ -157,7 +243,7 @@ class Inquiry:
         return size <= _QUICK_BYTES
 
     async def _read(self, need: NeedDigests, deadline: float) -> Findings:
-        left = max(0.0, deadline - asyncio.get_running_loop().time())
+        left = _left(deadline)
         found = await self.read(need.readings, left)
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
@@ -172,6 +258,58 @@ class Inquiry:
 
 def _is_big(targets: Targets) -> bool:
     return sum(len(entry.deps or ()) for entry in targets.values() if entry is not None) > _BIG
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - asyncio.get_running_loop().time())
+
+
+def _route_or_none(path: bytes) -> Route | None:
+    try:
+        return route_of(path)
+    except OSError:
+        return None
+
+
+def _facts(view: View, wanted: Targets, question: Question, routes: Routes, *, late: bool) -> Facts:
+    """The facts of a view; quiet is what has one of the covered `routes` and was not heard of since it was proven."""
+    facts = view.facts(wanted, question)
+    if late:
+        return msgspec.structs.replace(facts, late=True)
+    if not routes:
+        return facts
+    oldest = view.oldest()
+    quiet = {
+        (entry.id, index)
+        for entry in verdict.closure(wanted, facts)
+        for index, kept in enumerate(entry.deps or ())
+        if kept.proven is not None
+        and kept.proven >= oldest - 1
+        and (route := routes.get((kept.dep.kind, base(kept.dep)))) is not None
+        and is_quiet(view, kept, route, kept.proven)
+    }
+    return msgspec.structs.replace(facts, quiet=frozenset(quiet))
+
+
+def is_quiet(view: View, kept: Kept, route: Route, since: int) -> bool:
+    """Whether no record after `since` says that a path dependency, whose base has this way, may have changed."""
+    real = msgspec.structs.replace(kept, real=route.at)
+    touch = view.touch(real, since)
+    return (touch is None or not touch.since(since)) and view.is_whole_since(real, route.hops, since)
+
+
+def _about_paths(answer: Answer) -> bool:
+    """Whether any path dependency is at fault."""
+    faults = (fault for judged in answer.judgements.values() for fault in judged.faults)
+    return any(
+        f.dep is not None and (f.dep.kind in PATH_KINDS or f.why in {"entry-dirty", "entry-unknown"}) for f in faults
+    )
+
+
+def _unproven(answer: Answer) -> bool:
+    """Whether anything at fault could be said to be touched, if there was a record of it."""
+    faults = (fault for judged in answer.judgements.values() for fault in judged.faults)
+    return any(cause.why == "unproven" for fault in faults for cause in (fault, *fault.causes))
 
 
 def settle_again(view: View, targets: Targets, question: Question, findings: Findings) -> Judgements | Unread:

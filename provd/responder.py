@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,22 +15,29 @@ import msgspec
 from provd.clocks import Clocks
 from provd.core import errors, evidence, params, records
 from provd.core.clock import Since
-from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, is_under
+from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, base, is_under
 from provd.core.entry import Entry, EntryId, Kept
+from provd.core.facts import Question, Verify
 from provd.core.reading import Reading
-from provd.core.verdict import Fault, Judgement, Question
+from provd.core.verdict import Judgement
+from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
 from provd.resolver import Place, Resolver, absolute
 from provd.statistics import Durations
-from provd.store import Store, View
+from provd.store import Store
+from provd.watch.base import Uncovered
+from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded
+from provd.witness import newest_record
 
 _SLICE: Final = 64
 """Entries judged at once for a list, so that others are answered in between."""
 _LIST_PATIENCE: Final = 2.0
+MAX_UNCOVERED: Final = 100
+"""Places that are not watched, named in one answer; more are counted."""
 
 
 class Responder:
-    """Answers. `uncovered` tells the roots whose silence proves nothing."""
+    """Answers."""
 
     def __init__(
         self,
@@ -38,13 +45,13 @@ class Responder:
         inquiry: Inquiry,
         resolver: Resolver,
         clocks: Clocks,
-        uncovered: Callable[[], list[bytes]],
+        watch: Watching,
     ) -> None:
         self._store = store
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
-        self._uncovered = uncovered
+        self._watch = watch
         self.durations = Durations()
 
     # entries
@@ -93,9 +100,10 @@ class Responder:
         ids = [EntryId(scope, params.key(key)) for key in keys]
         answer = await self._inquiry.judge(
             lambda view: {entry_id: view.entry(entry_id) for entry_id in ids},
-            Question(revalidate=asked.revalidate, foreign=foreign),
+            Question(revalidate=asked.revalidate, foreign=foreign, verify=Verify(asked.verify)),
             asked.timeout_ms / 1000,
             many=len(ids) > _SLICE,
+            evidence=True,
         )
         told = {i.key: self._told(i.key, answer.judgements[i], answer.position) for i in ids}
         for missing in (told[i.key] for i in ids if answer.judgements[i].entry is None):
@@ -108,14 +116,17 @@ class Responder:
         if not judgement.faults:
             return evidence.to_wire(judgement, clock=token, mutation=lambda _: None, key=key)
         with self._store.view() as view:
-            return evidence.to_wire(judgement, clock=token, mutation=_newest(view, judgement.entry), key=key)
+            return evidence.to_wire(judgement, clock=token, mutation=newest_record(view, judgement.entry), key=key)
 
     async def deps_check(self, asked: params.DepsCheck, *, foreign: bool) -> Any:
         """`deps.check`: a verdict on dependencies without an entry."""
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         since = None if asked.fetched_at is None else self._clocks.since(asked.fetched_at)
+        wanted = await self._resolver.dependencies(asked.deps, place.root)
+        unread = [dep for dep, digest in wanted if digest is None or not asked.revalidate]
+        reals = {} if foreign else await self._resolver.real_bases(unread)
         kept = []
-        for dep, digest in await self._resolver.dependencies(asked.deps, place.root):
+        for dep, digest in wanted:
             if since is None and digest is None:
                 raise errors.ClockMissing(
                     f"nothing says when {records.wire_name(dep.text)!r} was read", "send fetched_at, or its digest"
@@ -124,12 +135,14 @@ class Responder:
             if dep.kind is Kind.ENTRY:
                 place.need_scope()
                 version = self._version_at(EntryId(place.need_scope(), dep.name.decode()), digest, since)
-            kept.append(Kept(dep, digest if dep.kind in PATH_KINDS else None, version))
+            real = reals.get(base(dep)) if dep.kind in PATH_KINDS else None
+            kept.append(Kept(dep, digest if dep.kind in PATH_KINDS else None, version, real))
         position = self._store.head if since is None else since.position
         entry_id = EntryId(place.scope or b"", "")
         entry = Entry(entry_id, 0, 0, position, tuple(kept), 0)
-        question = Question(revalidate=asked.revalidate, foreign=foreign)
-        answer = await self._inquiry.judge(lambda _: {entry_id: entry}, question, asked.timeout_ms / 1000)
+        question = Question(revalidate=asked.revalidate, foreign=foreign, verify=Verify(asked.verify))
+        seconds = asked.timeout_ms / 1000
+        answer = await self._inquiry.judge(lambda _: {entry_id: entry}, question, seconds, evidence=True)
         told = self._told(None, answer.judgements[entry_id], answer.position)
         return told | {"standing": None, "version": None}
 
@@ -145,7 +158,7 @@ class Responder:
     async def snapshot(self, asked: params.DepsSnapshot, *, foreign: bool) -> Any:
         """`deps.snapshot`: the digests of what is there, to compare and show."""
         place = await self._resolver.place(asked.root, foreign=foreign)
-        clock = self._clocks.token(self._store.head)
+        clock = (await self.clock())["clock"]
         wanted = await self._resolver.dependencies(asked.deps, place.root)
         readings = {
             dep: Reading(dep.kind, dep.name, algorithm_of(digest)) for dep, digest in wanted if dep.kind in PATH_KINDS
@@ -225,8 +238,9 @@ class Responder:
 
     # the log
 
-    def clock(self) -> dict[str, Any]:
+    async def clock(self) -> dict[str, Any]:
         """`log.clock`: take it before reading the sources."""
+        await scanned_and_recorded(self._watch)
         return {"clock": self._clocks.token(self._store.head)}
 
     async def since(self, asked: params.LogSince) -> Any:
@@ -238,36 +252,53 @@ class Responder:
         else:
             since = self._clocks.since(asked.clock)
         paths = await self._paths(asked)
+        recorded = await self._watch.recorded(PATIENCE)
         start = since.position if since.exact else self._clocks.started - 1
         with self._store.view() as view:
             oldest, head = view.oldest(), view.head()
             batch = view.records(start, asked.limit)
-            complete = since.exact and (start + 1 >= oldest or start == head)
+            complete = recorded and since.exact and (start + 1 >= oldest or start == head)
             more = bool(batch) and batch[-1][0] < head
-        if any(isinstance(r, records.Gap) and _concerns(r, paths) for _, r in batch):
+        named = None if paths is None else [*paths, *(route.at for route in paths.values() if route is not None)]
+        if any(isinstance(r, records.Gap) and _concerns(r, named) for _, r in batch):
             complete = False
-        uncovered = self._uncovered_of(paths)
+        uncovered = self._uncovered(paths)
         last = batch[-1][0] if batch else max(start, 0)
         told: dict[str, Any] = {
-            "records": [records.to_wire(seq, r) for seq, r in batch if paths is None or _concerns(r, paths)],
+            "records": [records.to_wire(seq, r) for seq, r in batch if named is None or _concerns(r, named)],
             "clock": self._clocks.token(last),
             "complete": complete and not uncovered,
         }
         if more:
             told["more"] = True
         if uncovered:
-            told["uncovered"] = [records.wire_name(path) for path in uncovered]
+            told["uncovered"] = [{"path": records.wire_name(u.path), "why": u.why} for u in uncovered[:MAX_UNCOVERED]]
+        if len(uncovered) > MAX_UNCOVERED:
+            told["uncovered_more"] = len(uncovered) - MAX_UNCOVERED
         return told
 
-    async def _paths(self, asked: params.LogSince) -> list[bytes] | None:
+    async def _paths(self, asked: params.LogSince) -> dict[bytes, Route | None] | None:
+        """The paths that are asked about, with the way to each where it can be seen; None for everything."""
         if asked.paths is None:
             return None
         place = await self._resolver.place(asked.root)
-        named = [params.name_bytes(name) for name in asked.paths]
-        return [_joined(name, place, "path") for name in named]
+        named = [_joined(params.name_bytes(name), place, "path") for name in asked.paths]
+        routes = await self._inquiry.routes(set(named), _LIST_PATIENCE)
+        return {path: routes.get(path) for path in named}
 
-    def _uncovered_of(self, paths: list[bytes] | None) -> list[bytes]:
-        return self._uncovered() if paths is None else paths  # nothing is watched in this version
+    def _uncovered(self, paths: Mapping[bytes, Route | None] | None) -> list[Uncovered]:
+        """The places of which silence proves nothing: below the roots, or on the ways to `paths` and below them."""
+        places: dict[bytes, Uncovered] = {}
+        if paths is None:
+            for root in self._watch.roots:
+                places.update({place.path: place for place in self._watch.uncovered(root)})
+            return list(places.values())
+        coverage = Coverage(self._watch)
+        for path, route in paths.items():
+            lost = Uncovered(path, "the way to it cannot be seen") if route is None else coverage.lost_on(route)
+            below = [lost] if lost is not None or route is None else self._watch.uncovered(route.at)
+            places.update({place.path: place for place in below if place is not None})
+        return list(places.values())
 
 
 def _joined(path: bytes, place: Place, field: str) -> bytes:
@@ -286,7 +317,9 @@ def _kept_wire(kept: Kept) -> dict[str, Any]:
         return told | {"kept": "declared"}
     if kept.dep.kind is Kind.ENTRY:
         return told | ({"kept": "unproven"} if kept.version is None else {"kept": "version", "version": kept.version})
-    return told | ({"kept": "unproven"} if kept.digest is None else {"kept": "read", "digest": kept.digest})
+    if kept.digest is None:
+        return told | {"kept": "unproven"}
+    return told | {"kept": "shown" if kept.shown else "read", "digest": kept.digest}
 
 
 def _concerns(record: records.Record, paths: list[bytes] | None) -> bool:
@@ -311,18 +344,3 @@ def _concerns(record: records.Record, paths: list[bytes] | None) -> bool:
 
 def _overlap(one: bytes, other: bytes) -> bool:
     return is_under(one, other) or is_under(other, one)
-
-
-def _newest(view: View, entry: Entry | None) -> evidence.MutationOf:
-    """Finds the newest record that touched a dependency at fault: what an action declared of it."""
-    kept = {k.dep: k for k in entry.deps or ()} if entry is not None else {}
-
-    def newest(fault: Fault) -> dict[str, Any] | None:
-        action = fault.action
-        if action is None and entry is not None and fault.dep in kept and fault.dep.kind in PATH_KINDS:
-            touch = view.touch(kept[fault.dep])
-            action = touch.action if touch is not None and touch.since(entry.clock) else None
-        record = None if action is None else view.record(action)
-        return None if record is None or action is None else records.to_wire(action, record)
-
-    return newest

@@ -15,8 +15,10 @@ from provd.core import errors, params, records, wire
 from provd.core.entry import EntryId
 from provd.server import Connection
 from provd.store import Store, View
+from provd.watching import PATIENCE, Watching
 
 _SLICE: Final = 256
+_TOUCHING: Final = records.EntryChange | records.Action | records.Mutation
 MAX_TOUCHED: Final = 10_000
 """Entries told of for one record."""
 
@@ -24,8 +26,9 @@ MAX_TOUCHED: Final = 10_000
 class Subscriptions:
     """The streams of all connections. `committed` is to be called when the log has grown."""
 
-    def __init__(self, store: Store, clocks: Clocks) -> None:
+    def __init__(self, store: Store, clocks: Clocks, watch: Watching) -> None:
         self._store = store
+        self._watch = watch
         self._clocks = clocks
         self._numbers = itertools.count(1)
         self._streams: dict[Connection, dict[int, asyncio.Task[None]]] = {}
@@ -36,8 +39,9 @@ class Subscriptions:
         self._grown.set()
         self._grown = asyncio.Event()
 
-    def subscribe(self, connection: Connection, asked: params.Subscribe) -> dict[str, Any]:
+    async def subscribe(self, connection: Connection, asked: params.Subscribe) -> dict[str, Any]:
         """`log.subscribe`: records after `clock` (default: from now on) as notifications."""
+        await self._watch.recorded(PATIENCE)
         since = None if asked.clock is None else self._clocks.since(asked.clock)
         start = self._store.head if since is None else since.position if since.exact else self._clocks.started - 1
         number = next(self._numbers)
@@ -75,23 +79,24 @@ class Subscriptions:
             if batch and batch[0][0] != after + 1:
                 lost = {"from": after + 1, "to": batch[0][0] - 1, "reason": "trimmed"}
                 await connection.notify(wire.notification("log.lost", lost))
+            touched = await self._touched(batch) if entries else {}
             for seq, record in batch:
                 await connection.notify(wire.notification("log.record", records.to_wire(seq, record)))
-                if entries:
-                    await self._tell_touched(connection, seq, record)
+                for entry_id in touched.get(seq, ()):
+                    told = {"key": entry_id.key, "seq": seq} | records.wire_scope(entry_id.scope)
+                    await connection.notify(wire.notification("entry.changed", told))
                 after = seq
             if not batch:
                 await grown.wait()
 
-    async def _tell_touched(self, connection: Connection, seq: int, record: records.Record) -> None:
-        """The touched entries are looked up in a thread: they may be thousands, and others wait for the loop."""
-        for entry_id in await asyncio.to_thread(self._touched, record):
-            told = {"key": entry_id.key, "seq": seq} | records.wire_scope(entry_id.scope)
-            await connection.notify(wire.notification("entry.changed", told))
+    async def _touched(self, batch: list[tuple[int, records.Record]]) -> dict[int, list[EntryId]]:
+        """The entries that each record touched; in a thread, since they may be thousands, and once for all."""
+        touching = [(seq, record) for seq, record in batch if isinstance(record, _TOUCHING)]
+        return await asyncio.to_thread(self._look_up, touching) if touching else {}
 
-    def _touched(self, record: records.Record) -> list[EntryId]:
+    def _look_up(self, batch: list[tuple[int, records.Record]]) -> dict[int, list[EntryId]]:
         with self._store.thread_view() as view:
-            return touched_entries(view, record)
+            return {seq: touched_entries(view, record) for seq, record in batch}
 
 
 def touched_entries(view: View, record: records.Record) -> list[EntryId]:
@@ -105,7 +110,7 @@ def touched_entries(view: View, record: records.Record) -> list[EntryId]:
             return view.touched(record.objects, record.paths, MAX_TOUCHED)
         case records.Mutation():
             named = [record.path] if record.source is None else [record.path, record.source]
-            return view.touched((), named, MAX_TOUCHED)
+            return view.touched((), named, MAX_TOUCHED, structural=record.kind in records.STRUCTURAL)
         case records.Gap() | records.RootChange() | records.Coverage() | records.Hashed():
             return []
         case _:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,5 +59,14 @@ def module_daemon() -> Iterator[Daemon]:
 def ws(module_daemon: Daemon) -> Iterator[Workspace]:
     """A new directory behind the module's daemon, which must be alive afterwards."""
     yield Workspace.fresh(module_daemon)
+    assert module_daemon.alive, module_daemon.said()
+    module_daemon.disconnect()
+
+
+@pytest.fixture
+def watched(module_daemon: Daemon) -> Iterator[Workspace]:
+    """A new directory inside the watched root of the module's daemon, which must be alive afterwards."""
+    root = tempfile.mkdtemp(prefix="w", dir=module_daemon.root)
+    yield Workspace(module_daemon, root, f"{os.path.basename(root)}-")
     assert module_daemon.alive, module_daemon.said()
     module_daemon.disconnect()

@@ -18,11 +18,11 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Ask": {
         "check": ("ask", "is it still true? fresh, dirty or unknown"),
         "get": ("ask", "the value, if it is still true"),
-        "why": ("ask", "the evidence for a verdict"),
+        "why": ("why", "its life: what touched it, and the evidence"),
         "ls": ("entries", "the entries"),
     },
     "Remember": {
-        "clock": ("log", "a token for this moment: take it before looking at an object"),
+        "clock": ("log", "a token for this moment: take it before reading"),
         "put": ("entries", "a value, and what it rests on"),
         "revalidate": ("ask", "prove an entry again, and renew its clock"),
         "forget": ("entries", "drop an entry"),

@@ -1,4 +1,4 @@
-"""Questions: check, get, why, revalidate.
+"""Questions: check, get, revalidate.
 
 Rule: the exit code is the verdict's. What is printed never says more than the daemon did.
 """
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import names, output, sums, verdicts
+from provd.cli import asking, names, output, sums, verdicts
 from provd.cli.command import (
-    PATIENCE,
     WORK_PATIENCE,
     Command,
     Usage,
@@ -22,36 +21,9 @@ from provd.cli.command import (
     root_option,
     scope_option,
 )
-from provd.client import RpcError
 
 if TYPE_CHECKING:
-    from provd.cli.command import Function, Place
-    from provd.client import Client
-
-_TIMEOUT_MS = click.IntRange(min=0, max=3_600_000)
-
-
-def _how(function: Function) -> Function:
-    """Adds the options that say how a verdict is found."""
-    verify = click.Choice(["auto", "content", "log"])
-    for option in (
-        click.option("--no-revalidate", is_flag=True, help="Read no content: what was touched is dirty."),
-        click.option(
-            "--timeout-ms", type=_TIMEOUT_MS, metavar="N", help="What takes longer is unknown (default 2000)."
-        ),
-        click.option("--verify", type=verify, help="The proof that is asked for (default auto)."),
-    ):
-        function = option(function)
-    return function
-
-
-def _manner(verify: str | None, timeout_ms: int | None, no_revalidate: bool) -> dict[str, Any]:
-    return given(verify=verify, timeout_ms=timeout_ms, revalidate=False if no_revalidate else None)
-
-
-def _patience(timeout_ms: int | None) -> float:
-    """Longer than the daemon allows itself, so that its answer is heard."""
-    return PATIENCE + (timeout_ms or 0) / 1000
+    from provd.cli.command import Place
 
 
 @click.command(
@@ -68,7 +40,7 @@ def _patience(timeout_ms: int | None) -> float:
 @click.option("--sums", "summed", metavar="FILE", help="Ask about what sha256sum read: its lines; - is stdin.")
 @click.option("--fetched-at", metavar="CLOCK", help="With --dep: the clock taken before they were read.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no verdict; the exit code says it.")
-@_how
+@asking.how
 @root_option
 @scope_option
 @json_option
@@ -91,8 +63,8 @@ def check(
     where = names.Scope(root, scope)
     about = _about(keys, deps, summed, fetched_at)
     method = "deps.check" if "deps" in about else "entry.check"
-    with at.connect(_patience(timeout_ms)) as client:
-        manner = _manner(verify, timeout_ms, no_revalidate)
+    with at.connect(asking.patience(timeout_ms)) as client:
+        manner = asking.manner(verify, timeout_ms, no_revalidate)
         answer = client.call(method, **about, **manner, **where.params(client))
     found = answer["verdicts"] if "verdicts" in answer else {_label(answer, keys): answer}
     if as_json and not quiet:
@@ -113,7 +85,9 @@ def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fet
         option = "--dep" if deps else "--sums"
         raise Usage(f"KEY and {option} exclude each other", "ask about entries or about dependencies")
     if deps and fetched_at is None:
-        raise Usage("--dep needs --fetched-at", "c=$(provd clock) before they are read; for files say --sums instead")
+        raise Usage(
+            "--dep needs --fetched-at", "c=$(provd clock) before they are read; for files --sums needs no clock"
+        )
     if keys and fetched_at is not None:
         raise Usage("--fetched-at goes with --dep", "an entry keeps its own clock: leave it out")
     if not keys:
@@ -141,7 +115,7 @@ def _label(answer: dict[str, Any], keys: tuple[str, ...]) -> str:
     type=click.Choice(["dirty", "unknown"]),
     help="Print the value then too; the exit code still says it.",
 )
-@_how
+@asking.how
 @root_option
 @scope_option
 @json_option
@@ -160,8 +134,8 @@ def get(
     """The value of an entry, where it may be used. Text comes as it was put, all else as JSON."""
     where = names.Scope(root, scope)
     wanted = names.key(key)
-    manner = _manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
-    with at.connect(_patience(timeout_ms)) as client:
+    manner = asking.manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
+    with at.connect(asking.patience(timeout_ms)) as client:
         answer = client.get(wanted, **manner, **where.params(client))
     # Nothing to use is never a success, whatever the verdict.
     code = verdicts.exit_code([answer]) or (verdicts.FRESH if answer.get("usable") else verdicts.UNKNOWN)
@@ -192,49 +166,6 @@ def _print_value(value: Any) -> bool:
             return False
         sys.stdout.write("\n")  # for the prompt that follows; a file or a pipe gets what was put
     return True
-
-
-@click.command(cls=Command, examples=("provd why api",))
-@click.argument("key", metavar="KEY")
-@_how
-@root_option
-@scope_option
-@json_option
-@connected
-def why(
-    key: str,
-    verify: str | None,
-    timeout_ms: int | None,
-    no_revalidate: bool,
-    root: str | None,
-    scope: str | None,
-    as_json: bool,
-    at: Place,
-) -> int:
-    """The verdict with all its evidence, and what the entry rests on. Exits as check does.
-
-    With --json: what the daemon answered, and so the value too, where the entry may be used.
-    """
-    where = names.Scope(root, scope)
-    wanted = names.key(key)
-    with at.connect(_patience(timeout_ms)) as client:
-        answer = _explained(client, wanted, _manner(verify, timeout_ms, no_revalidate) | where.params(client))
-    if as_json:
-        output.line_json(answer)
-    else:
-        for text in verdicts.account(answer, output.printable(wanted), strict=no_revalidate):
-            output.line(text)
-    return verdicts.exit_code([answer])
-
-
-def _explained(client: Client, key: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The verdict with what the entry rests on, where the daemon is new enough to tell."""
-    try:
-        return client.get(key, deps=True, **params)
-    except RpcError as error:
-        if error.code != "params":
-            raise
-        return client.check(key, **params)
 
 
 @click.command(cls=Command, examples=("provd revalidate api",))

@@ -30,7 +30,7 @@ _FOUND = 1
 @click.option(
     "--backend",
     type=click.Choice(["auto", "inotify", "watchdog", "poll"]),
-    help="How to watch; only auto exists in this version.",
+    help="How to watch (default auto: inotify where it tells all, else poll or watchdog).",
 )
 @click.option("--log-format", type=click.Choice(["console", "json"]), help="How to log (default console).")
 @connected

@@ -36,8 +36,9 @@ _PAGE: Final = 1000
     examples=(
         "sha256sum src/api.py > sums            # before you read it, then",
         "provd put api --value-file api.md --sums sums",
+        "c=$(provd clock)                       # or this, before you read it, then",
+        "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
         "generate | provd put report --value-file - --dep tree:data --as-of-now",
-        "c=$(provd clock)                       # before you look at an object, then",
         "provd put replicas --value 3 --dep object:svc:api --fetched-at $c",
         "provd put greeting --value hello --no-deps",
     ),
@@ -56,7 +57,7 @@ _PAGE: Final = 1000
 @click.option("--value-file", metavar="FILE", help="The value is this file's content; - is stdin.")
 @click.option("--json-value", is_flag=True, help="The value is JSON, not text.")
 @click.option("--no-value", is_flag=True, help="An entry without a value (as when none is given).")
-@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before: for object: and entry:.")
+@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before it was read.")
 @click.option("--as-of-now", is_flag=True, help="The value is true of the files as they are now.")
 @click.option("--based-on", metavar="N", type=click.IntRange(min=0), help="Only if this version is the current one.")
 @click.option("--op", metavar="ID", help="The same ID again gets the first answer: a safe retry.")
@@ -119,7 +120,7 @@ def _dependencies(
     if deps and not timed:
         raise Usage(
             "--dep needs --fetched-at or --as-of-now",
-            "for files say --sums or --as-of-now; for object: and entry: c=$(provd clock) before, then --fetched-at $c",
+            "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums is the surest",
         )
     if no_deps:
         return []

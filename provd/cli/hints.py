@@ -6,6 +6,7 @@ other hint is handed on as it came.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import output
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from provd.client import RpcError
 
 _REFUSED: Final = {
-    "clock.missing": "c=$(provd clock) before it is looked at, then --fetched-at $c; for files --sums needs no clock",
+    "clock.missing": "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock",
     "root.ambiguous": "--root DIR, or --scope NAME for what belongs to no directory; provd watch ls lists the roots",
     "root.missing": "name a directory that exists; provd watch ls lists the roots",
     "action.stale": "look again, put the entries anew, then begin",
@@ -23,8 +24,8 @@ _UNDECLARED: Final = "the objects named in --write count as unknown until they a
 
 _PROVE: Final = "put it again with --sums (sha256sum, taken before it is read) or --as-of-now"
 _WHY: Final = {
-    "touched": "it was written since the clock: read it again, or ask without --no-revalidate",
-    "unproven": f"nobody knows what was read: {_PROVE}",
+    "touched": "it was written since the clock: read it again and put it anew",
+    "unproven": f"nothing shows what was read: {_PROVE}",
     "timeout": "raise --timeout-ms, or depend on something smaller",
     "no-provenance": "put it with --sums or --dep; --no-deps says that it rests on nothing",
     "no-active": "put it anew: none of its values is active",
@@ -32,6 +33,11 @@ _WHY: Final = {
 _UNPROVEN_ENTRY: Final = "nobody knows which version was read: c=$(provd clock), get it, put again with --fetched-at $c"
 _UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
 _NAMED: Final = 10
+_LIMIT: Final = re.compile(r"\b((?:fs\.inotify|user)\.max_\w+)(?:\D{0,12}(\d+))?")
+_DENIED: Final = re.compile(r"permission denied|no permission|unreadable|not readable|EACCES", re.IGNORECASE)
+_LEAST: Final = 524_288
+"""Watches to allow at least: a gigabyte of kernel memory if all were used."""
+_LEAST_INSTANCES: Final = 1024
 
 
 def refusal(error: RpcError) -> tuple[str, str]:
@@ -52,9 +58,27 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
     why = str(item.get("why", ""))
     if why == "unproven" and strict:
         return _UNPROVEN_UNREAD
+    if why == "touched" and strict:
+        return f"{_WHY[why]}, or ask without --no-revalidate"
     if why == "unproven" and str(item.get("dep")).startswith("entry:"):
         return _UNPROVEN_ENTRY
     return _WHY.get(why) or str(item.get("hint") or "")
+
+
+def uncovered(why: str) -> str:
+    """What to do about a place that is not watched, by the daemon's reason; empty where nothing helps."""
+    found = _LIMIT.search(why)
+    if found is not None:
+        limit = int(found[2] or 0)
+        setting = found[1].replace(".", "/") if found[1].startswith("user.") else found[1]
+        raised = max(_LEAST, 2 * limit) if "watches" in setting else max(_LEAST_INSTANCES, 2 * limit)
+        if setting.startswith("user/"):
+            return f"echo {raised} | sudo tee /proc/sys/{setting}, in the user namespace's parent"
+        again = ", then start provd again" if "instances" in setting else ""
+        return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
+    if _DENIED.search(why):
+        return "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore"
+    return ""
 
 
 def unproven(dep: Any) -> str:

@@ -5,16 +5,20 @@ Rule: whoever reads a stretch of the log is told whether it is whole.
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import names, output
+from provd.cli import names, output, records
 from provd.cli.command import WORK_PATIENCE, Command, connected, given, json_option
 from provd.client import local_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from provd.cli.command import Place
     from provd.client import Client
 
@@ -26,19 +30,20 @@ _PLACES: Final = 3
 @click.command(
     cls=Command,
     examples=(
-        "c=$(provd clock)     # now look at the object, then",
+        "c=$(provd clock)     # now read the files, or look at the object, then",
+        "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
         "provd put replicas --value 3 --dep object:svc:api --fetched-at $c",
-        "c=$(provd clock)     # now get another entry, then",
         "provd put plan --value 'keep 3' --dep entry:replicas --fetched-at $c",
     ),
 )
 @json_option
 @connected
 def clock(as_json: bool, at: Place) -> int:
-    """A token for this moment. Take it before what a value is made from is looked at.
+    """A token for this moment. Take it before what a value is made from is read.
 
-    It proves what actions declare (object:) and what was put (entry:). That a file was not written since, this
-    version cannot show: give the digest of what was read (put --sums), or say --as-of-now.
+    It proves what actions declare (object:), what was put (entry:), and of files on a watched root that rest that
+    nobody wrote them. Where it cannot (just written, open for writing, tmpfs, a network), put says unproven: there
+    the digest of what was read is the surest (put --sums).
     """
     with at.connect() as client:
         answer = client.call("log.clock")
@@ -72,26 +77,23 @@ def since(clock_token: str, paths: tuple[str, ...], limit: int | None, as_json: 
             if not page.get("more") or page["clock"] == asked["clock"] or (left is not None and left <= 0):
                 break
             asked["clock"] = page["clock"]
-        uncovered = [] if as_json else _uncovered(client, page.get("uncovered") or [])
+        uncovered = [] if as_json else _uncovered(client, page)
     if not as_json:
         _tell_end(page, whole, uncovered)
     return 0
 
 
-def _uncovered(client: Client, places: list[Any]) -> list[str]:
+def _uncovered(client: Client, page: dict[str, Any]) -> list[str]:
     """What is not wholly watched, and at the end why, where the daemon tells it."""
-    if not places:
+    if not (places := page.get("uncovered") or []):
         return []
     told = [place for place in places if isinstance(place, dict) and "path" in place]
     named = [local_path(place) for place in places if place not in told]
     roots = client.call("root.list")["roots"] if named else []
-    told += [root for root in roots if any(_overlap(local_path(root["path"]), path) for path in named)]
+    told += [root for root in roots if any(records.overlap(local_path(root["path"]), path) for path in named)]
     whys = dict.fromkeys(output.printable(str(root["why"])) for root in told if root.get("why"))
-    return [output.some([_shown(place) for place in places], _PLACES), *whys]
-
-
-def _overlap(one: bytes, other: bytes) -> bool:
-    return any(a == b or a.startswith(b.rstrip(b"/") + b"/") for a, b in ((one, other), (other, one)))
+    shown = output.some([records.display(place) for place in places], _PLACES, records.number(page, "uncovered_more"))
+    return [shown, *([output.some(list(whys), _PLACES)] if whys else [])]
 
 
 def _tell_end(page: dict[str, Any], whole: bool, uncovered: list[str]) -> None:
@@ -104,14 +106,15 @@ def _tell_end(page: dict[str, Any], whole: bool, uncovered: list[str]) -> None:
 def _tell_whole(whole: bool, uncovered: list[str]) -> None:
     if uncovered:
         shown, *whys = uncovered
-        output.warn(f"incomplete: not wholly watched: {shown}" + (f" ({'; '.join(whys)})" if whys else ""))
+        output.warn(f"incomplete: not wholly watched: {shown}" + (f" ({whys[0]})" if whys else ""))
     elif not whole:
         output.warn("incomplete: something that nobody saw may lie between; provd check answers by reading")
 
 
-@click.command(cls=Command, examples=("provd log -n 20", "provd log -f --json"))
+@click.command(cls=Command, examples=("provd log -n 20", "provd log -f --path src", "provd log -f --json"))
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until interrupted.")
 @click.option("--since", "start", metavar="CLOCK", help="Start after this clock.")
+@click.option("--path", "paths", metavar="P", multiple=True, help="Only what concerns P.")
 @click.option(
     "-n",
     "--last",
@@ -122,51 +125,81 @@ def _tell_whole(whole: bool, uncovered: list[str]) -> None:
 )
 @json_option
 @connected
-def log(follow: bool, start: str | None, last: int, as_json: bool, at: Place) -> int:
-    """The latest records, one a line."""
+def log(follow: bool, start: str | None, paths: tuple[str, ...], last: int, as_json: bool, at: Place) -> int:
+    """The latest records, one a line: + created, ~ modified, - deleted, > moved, @ only its attributes.
+
+    A digest comes later than its mutation: shown with it where both are at hand, else as a line "hashed".
+    """
+    asked = {"paths": [names.path(path) for path in paths]} if paths else {}
     with at.connect(WORK_PATIENCE) as client:
         if start is None:
-            start = _print_latest(client, last, as_json)
+            start = _print_latest(client, last, asked, as_json)
         elif not follow:
-            _print_since(client, start, as_json)
+            _print_since(client, start, asked, as_json)
         if follow:
-            _follow(client, start, as_json)
+            _follow(client, start, _real(paths), as_json)
     return 0
 
 
-def _print_latest(client: Client, last: int, as_json: bool) -> str:
+def _real(paths: tuple[str, ...]) -> list[bytes]:
+    """The paths as they were named, and as records name them."""
+    named = [names.absolute(path) for path in paths]
+    return [*named, *map(os.path.realpath, named)]
+
+
+def _print_latest(client: Client, last: int, asked: dict[str, Any], as_json: bool) -> str:
     """Prints the last records; the clock after them."""
     if last == 0:
         return client.clock()
+    if asked:
+        return _print_latest_of(client, last, asked, as_json)
     page = client.call("log.since", last=last, limit=last)
-    _print(page["records"], as_json)
-    left = last - len(page["records"])
+    found = list(page["records"])
+    left = last - len(found)
     while page.get("more") and page["records"] and left > 0:  # a page holds only so many bytes
         page = client.call("log.since", clock=page["clock"], limit=left)
-        _print(page["records"], as_json)
+        found += page["records"]
         left -= len(page["records"])
+    _print(found, as_json)
     clock: str = page["clock"]
     return clock
 
 
-def _print_since(client: Client, clock: str, as_json: bool) -> None:
+def _print_latest_of(client: Client, last: int, asked: dict[str, Any], as_json: bool) -> str:
+    """The last records that concern some paths, as far as the newest of the log have them."""
+    page = client.call("log.since", last=_BIG_PAGE, limit=_BIG_PAGE, **asked)
+    found = deque(page["records"], maxlen=last)
+    clock = ""
+    while page.get("more") and page["clock"] != clock:
+        clock = page["clock"]
+        page = client.call("log.since", clock=clock, limit=_BIG_PAGE, **asked)
+        found.extend(page["records"])
+    _print(found, as_json)
+    if len(found) < last and int(client.call("daemon.status").get("records") or 0) > _BIG_PAGE:
+        output.note(f"of the newest {_BIG_PAGE} records; provd since CLOCK --path P looks further back")
+    end: str = page["clock"]
+    return end
+
+
+def _print_since(client: Client, clock: str, asked: dict[str, Any], as_json: bool) -> None:
     whole = True
     while True:
-        page = client.call("log.since", clock=clock, limit=_PAGE)
+        page = client.call("log.since", clock=clock, limit=_PAGE, **asked)
         whole = whole and bool(page.get("complete"))
         _print(page["records"], as_json)
         if not page.get("more") or page["clock"] == clock:
             break
         clock = page["clock"]
-    _tell_whole(whole, _uncovered(client, page.get("uncovered") or []))
+    _tell_whole(whole, _uncovered(client, page))
 
 
-def _follow(client: Client, clock: str, as_json: bool) -> None:
+def _follow(client: Client, clock: str, paths: list[bytes], as_json: bool) -> None:
     _tell_whole(client.call("log.subscribe", clock=clock).get("complete", True), [])
     for notification in client.notifications():
         method, told = notification.get("method"), notification.get("params") or {}
         if method == "log.record":
-            _print([told], as_json)
+            if not paths or records.about(told, paths):
+                _print([told], as_json)
         elif method == "log.lost" and as_json:
             output.line_json(notification)
         elif method == "log.lost":
@@ -175,55 +208,10 @@ def _follow(client: Client, clock: str, as_json: bool) -> None:
         sys.stdout.flush()
 
 
-def _print(records: Any, as_json: bool) -> None:
-    for record in records:
-        if as_json:
+def _print(found: Iterable[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        for record in found:
             output.line_json(record)
-        else:
-            output.line(record_line(record))
-
-
-def record_line(record: dict[str, Any]) -> str:
-    """One record as a line: number, time, type, and what that type tells."""
-    kind = str(record.get("type", "?"))
-    head = f"{record.get('seq', '?'):>8}  {output.moment(record.get('at'))}  {kind:<8}  "
-    who = [f"{word} {output.printable(str(record[word]))}" for word in ("session", "turn", "note") if record.get(word)]
-    actor = record.get("actor") or {}
-    who += [f"{word} {output.printable(str(actor[word]))}" for word in ("session", "turn", "pid") if actor.get(word)]
-    return head + _what(kind, record) + (f"  ({', '.join(who)})" if who else "")
-
-
-def _what(kind: str, record: dict[str, Any]) -> str:
-    shown = {word: _shown(record[word]) for word in record}
-    if kind == "mutation":
-        return " ".join(
-            [shown.get("kind", "?"), shown.get("path", "?"), *(["from", shown["from"]] if "from" in shown else [])]
-        )
-    if kind == "gap":
-        return f"{shown.get('scope', '?')}: {shown.get('reason', '?')}"
-    if kind == "action":
-        outcome = f" {shown['outcome']}" if record.get("outcome") else ""
-        return f"{shown.get('event', '?')} {shown.get('id', '')}{outcome} {shown.get('writes', '')}".rstrip()
-    if kind == "entry":
-        place = shown.get("root") or shown.get("scope", "")
-        return f"{shown.get('event', '?')} {shown.get('key', '?')} version {shown.get('version', '?')} in {place}"
-    if kind == "coverage":
-        return f"{shown.get('path', '?')} {shown.get('coverage', '?')}" + (
-            f": {shown['why']}" if record.get("why") else ""
-        )
-    rest = (word for word in shown if word not in {"seq", "at", "type"})
-    return (
-        " ".join(f"{word}={shown[word]}" for word in rest)
-        if kind != "root"
-        else f"{shown.get('event', '?')} {shown.get('path', '?')}"
-    )
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(_shown(item) for item in value)
-    if isinstance(value, dict) and "path" in value:
-        return _shown(value["path"])
-    if isinstance(value, str) or (isinstance(value, dict) and "b64" in value):
-        return output.name(value)
-    return output.printable(str(value))
+    else:
+        for record in records.merged(found):
+            output.line(records.record_line(record))

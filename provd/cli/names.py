@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _WORD: Final = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):")
 _PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
-_PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
+PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
 _SPECIAL: Final = re.compile(rb"[*?\[]")
 
 
@@ -33,11 +33,16 @@ def path(argument: str) -> WirePath:
     return wire_path(absolute(argument))
 
 
+def parts(dep: bytes) -> tuple[bytes, bytes]:
+    """The kind of a dependency and the rest of it; without a word at its start it is a `file:`."""
+    word = _WORD.match(dep)
+    return (word[1], dep[word.end() :]) if word else (b"file", dep)
+
+
 def dependency(argument: str) -> str | dict[str, WirePath]:
     """A dependency or a write, its path made absolute; what the daemon has to judge is left to it."""
     raw = os.fsencode(argument)
-    word = _WORD.match(raw)
-    kind, rest = (word[1], raw[word.end() :]) if word else (b"file", raw)
+    kind, rest = parts(raw)
     if kind in _PATH_KINDS and rest:
         raw = kind + b":" + _joined(rest, kind)
     text = wire_path(raw)
@@ -100,6 +105,6 @@ def _joined(given: bytes, kind: bytes) -> bytes:
         here = os.getcwdb()
     except FileNotFoundError:
         raise Usage("the current directory no longer exists", "cd to one that does, or give absolute paths") from None
-    if kind in _PATTERN_KINDS:  # what is special in a pattern is not special in the directory we happen to be in
+    if kind in PATTERN_KINDS:  # what is special in a pattern is not special in the directory we happen to be in
         here = _SPECIAL.sub(lambda found: b"[" + found[0] + b"]", here)
     return here.rstrip(b"/") + b"/" + given

@@ -101,14 +101,24 @@ def verdict_word(verdict: str) -> str:
     return symbol(verdict, f" {verdict:<7}")
 
 
+def arrow() -> str:
+    """What stands between old and new."""
+    return "→" if _unicode(sys.stdout) else "->"
+
+
+def ellipsis() -> str:
+    """What stands for what is left out."""
+    return "…" if _unicode(sys.stdout) else "..."
+
+
 def count(number: int, one: str, many: str) -> str:
     """A number with its noun: 1 entry, 2 entries."""
     return f"{number} {one if number == 1 else many}"
 
 
-def some(words: list[str], most: int) -> str:
-    """The first of some words, and how many more there are."""
-    rest = len(words) - most
+def some(words: list[str], most: int, more: int = 0) -> str:
+    """The first of some words, and how many more there are; `more` of them are not among the words."""
+    rest = max(0, len(words) - most) + more
     return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 

@@ -13,8 +13,8 @@ import click
 from provd import __version__
 from provd.cli import output
 from provd.cli.command import Command, connected, json_option
-from provd.cli.log import record_line
-from provd.cli.watch import meaning
+from provd.cli.records import record_line
+from provd.cli.roots import meaning, size, uncovered
 from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_KNOWN: Final = frozenset({"version", "pid", "uptime_s", "roots", "actions"})
+_WATCHER: Final = ("queue", "drops", "rescans", "watches")
+_KNOWN: Final = frozenset({"version", "pid", "uptime_s", "roots", "actions", *_WATCHER})
+_TOLD: Final = frozenset(
+    {"path", "state", "backend", "coverage", "why", "uncovered", "uncovered_more", "files", "directories"}
+)
 _PATHS: Final = frozenset({"socket", "state"})
 _STATES: Final = {"watching": "green", "gone": "red"}
 
@@ -49,6 +53,8 @@ def _lines(answer: Json) -> Iterator[str]:
     if "uptime_s" in answer:
         facts.append(f"up {_duration(answer['uptime_s'])}")
     yield output.paint("provd", "bold") + " " + ", ".join(facts)
+    if watcher := [f"{word} {_plain(answer[word])}" for word in _WATCHER if word in answer]:
+        yield f"  {'watcher':<11}" + ", ".join(watcher)
     for word, value in answer.items():
         if word not in _KNOWN and value != {"reopened": 0}:
             yield f"  {word:<11}{output.name(value) if word in _PATHS else _plain(value)}"
@@ -64,18 +70,16 @@ def _lines(answer: Json) -> Iterator[str]:
 
 def _root(root: Json) -> Iterator[str]:
     state = str(root.get("state", ""))
-    head = f"    {output.name(root['path'])}  "
-    told = {"path", "state", "backend"}
-    if state != "gone" and root.get("backend") == root.get("coverage") == "none":
-        yield head + meaning(root)
-        told |= {"coverage", "uncovered", "why"}
-    else:
-        head += output.paint(output.printable(state), _STATES.get(state, "yellow"))
-        yield head + "".join(f"  {output.printable(str(root[w]))}" for w in ("backend",) if root.get(w))
+    coloured = output.paint(output.printable(state), _STATES.get(state, "yellow"))
+    backend = f"  {output.printable(str(root['backend']))}" if root.get("backend") else ""
+    yield f"    {output.name(root['path'])}  {coloured}{backend}  {meaning(root)}"
+    if holds := size(root):
+        yield f"      holds      {holds}"
+    yield from uncovered(root, "      ")
     for word, value in root.items():
-        if word not in told and value not in (None, [], {}):
+        if word not in _TOLD and value not in (None, [], {}):
             is_record = word == "last_gap" and isinstance(value, dict) and "type" in value
-            yield f"      {word:<11}{record_line(value).strip() if is_record else _plain(value)}"
+            yield f"      {word.replace('_', ' '):<11}{record_line(value).strip() if is_record else _plain(value)}"
 
 
 def _plain(value: Any) -> str:

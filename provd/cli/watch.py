@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import names, output
+from provd.cli import names, output, roots
 from provd.cli.command import HELP_NAMES, Command, Group, connected, given, json_option
 from provd.client import local_path
 
@@ -43,18 +43,19 @@ def add(directories: tuple[str, ...], ignore: tuple[str, ...], no_wait: bool, as
     return 0
 
 
-def _tell_added(roots: list[dict[str, Any]], added: bytes) -> None:
+def _tell_added(found: list[dict[str, Any]], added: bytes) -> None:
     """What became of the directory; of all of them where it is not found by its real path."""
-    for root in [root for root in roots if local_path(root["path"]) == added] or roots:
+    for root in [root for root in found if local_path(root["path"]) == added] or found:
         output.line(_added(root))
+        for text in roots.uncovered(root, "  "):
+            output.line(text)
 
 
 def _added(root: dict[str, Any]) -> str:
-    name, state, coverage = output.name(root["path"]), _word(root, "state"), _word(root, "coverage")
-    if state != "gone" and coverage == "none" and _word(root, "backend") == "none":
-        return f"added {name} (this version answers by reading; the watcher comes next)"
-    watched = state != "gone" and coverage in {"whole", "partial"}
-    return f"{'watching' if watched else 'added'} {name}: {meaning(root)}"
+    holds = roots.size(root)
+    return f"{'watching' if roots.watched(root) else 'added'} {output.name(root['path'])}: {roots.meaning(root)}" + (
+        f" ({holds})" if holds else ""
+    )
 
 
 @watch.command(cls=Command, examples=("provd watch rm ~/repo",))
@@ -89,31 +90,16 @@ def ls(as_json: bool, at: Place) -> int:
     return 0
 
 
-def _print_table(roots: list[dict[str, Any]]) -> None:
-    """The roots below the names of the columns."""
+def _print_table(found: list[dict[str, Any]]) -> None:
+    """The roots below the names of the columns, each with what is not watched of it."""
     rows = [("ROOT", "STATE", "BACKEND", "COVERAGE", "MEANING")]
-    for root in roots:
-        facts = (_word(root, field) for field in ("state", "backend", "coverage"))
+    for root in found:
+        facts = (roots.word(root, field) for field in ("state", "backend", "coverage"))
         state, backend, coverage = (output.printable(fact) or "-" for fact in facts)
-        rows.append((output.name(root["path"]), state, backend, coverage, meaning(root)))
+        rows.append((output.name(root["path"]), state, backend, coverage, roots.meaning(root)))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
+    for number, row in enumerate(rows):
         output.line("  ".join([*(f"{text:<{width}}" for text, width in zip(row, widths, strict=False)), row[4]]))
-
-
-def meaning(root: dict[str, Any]) -> str:
-    """How well a root is watched, in words."""
-    state, coverage = _word(root, "state"), _word(root, "coverage")
-    why = output.printable(_word(root, "why"))
-    if state == "gone":
-        return why or "the directory is gone"
-    if coverage == "none" and _word(root, "backend") == "none":
-        return "not watched in this version, answers are by reading"
-    word = {"whole": "watched", "partial": "watched in part", "none": "not watched"}.get(coverage, coverage)
-    told = " ".join(part for part in (output.printable(word), "(first scan)" if state == "scanning" else "") if part)
-    return f"{told}: {why}" if why else told
-
-
-def _word(root: dict[str, Any], field: str) -> str:
-    value = root.get(field)
-    return value if isinstance(value, str) else ""
+        if number > 0:
+            for text in roots.uncovered(found[number - 1], "  "):
+                output.line(text)

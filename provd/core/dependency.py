@@ -183,10 +183,11 @@ def is_under(path: bytes, directory: bytes) -> bool:
     return path == directory or path.startswith(directory if directory.endswith(b"/") else directory + b"/")
 
 
-def touches(dep: Dependency, real: bytes | None, written: bytes) -> bool:
+def touches(dep: Dependency, real: bytes | None, written: bytes, *, structural: bool = True) -> bool:
     """Whether a write that names `written` may change `dep`: itself, its real path, a directory above, or a member.
 
-    `real` is the real path of the dependency's base, where it is known. All paths are absolute.
+    `real` is the real path of the dependency's base, where it is known. All paths are absolute. A write that is not
+    `structural` leaves what there is and of what type, so that members of `dir:` and `names:` do not count.
     """
     literal = base(dep)
     for at in (literal, real):
@@ -194,6 +195,8 @@ def touches(dep: Dependency, real: bytes | None, written: bytes) -> bool:
             continue
         if is_under(at, written):
             return True
+        if not structural and dep.kind in {Kind.DIR, Kind.NAMES}:
+            continue
         if dep.kind is Kind.TREE and is_under(written, at):
             return True
         if dep.kind is Kind.DIR and is_under(written, at) and b"/" not in written[len(at.rstrip(b"/")) + 1 :]:

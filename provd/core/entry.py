@@ -38,7 +38,10 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     `digest` is that of what the value was made from, None where that was never proven (*unproven*).
     `version` is that of an `entry:` dependency, None where it was not proven, 0 where there was none.
     `real` is the real path of the dependency's base, `signature` the file's at the moment when it was
-    read and found equal.
+    read and found equal. `shown` says that no client gave the digest, and that nothing changed from the clock to
+    the put. `proven` is a position before the daemon read the dependency and found it equal: silence of the log
+    counts from there on. None where it was unequal, or where silence says nothing (a link that was followed inside a
+    set may lead anywhere).
     """
 
     dep: Dependency
@@ -46,6 +49,8 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     version: int | None = None
     real: bytes | None = None
     signature: Signature | None = None
+    shown: bool = False
+    proven: int | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):

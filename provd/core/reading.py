@@ -41,7 +41,8 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
 
     `members` are those of a set, in byte order of name. `ignored` counts names that ignore rules left out.
     `signature` is that of a file at the moment it was read (None where it is absent or a set). `paths` are
-    the members at fault where there is trouble, `detail` a reason for people.
+    the members at fault where there is trouble, `detail` a reason for people. `linked` says that a link inside a set
+    was followed.
     """
 
     digest: str | None = None
@@ -51,3 +52,4 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     ignored: int = 0
     signature: Signature | None = None
     paths: tuple[bytes, ...] = ()
+    linked: bool = False

@@ -25,6 +25,7 @@ from provd.core.dependency import (
     base,
 )
 from provd.core.entry import Entry, EntryId, Kept, Standing
+from provd.core.facts import Facts, Question
 from provd.core.reading import Found, Reading, Signature, Trouble
 
 MAX_DEPTH: Final = 1000
@@ -58,56 +59,6 @@ _FRESH_WHY: Final = {
     Proof.STAT: "untouched",
     Proof.CONTENT: "same",
 }
-
-
-class Touch(msgspec.Struct, frozen=True, array_like=True):
-    """The newest known write to something.
-
-    `end` is the position at which it ended (None: it is still open), `action` the id of who declared it.
-    """
-
-    end: int | None
-    action: int | None
-
-    def since(self, clock: int) -> bool:
-        """Whether it ended after `clock`, or is open."""
-        return self.end is None or self.end > clock
-
-
-class ObjectState(msgspec.Struct, frozen=True, array_like=True):
-    """What actions declared of one object.
-
-    `last_end` is the position at which its last write ended (0: none), `last_action` who made it, `open` who is
-    at it, `refused` the position of the last refused begin.
-    """
-
-    name: bytes
-    last_end: int = 0
-    last_action: int | None = None
-    open: tuple[int, ...] = ()
-    refused: int = 0
-
-
-class Facts(msgspec.Struct, frozen=True):
-    """What the log knows at one position, copied out: enough to judge some entries.
-
-    `entries` holds the closure of the entries asked about over `entry:` dependencies, down to MAX_DEPTH; a key
-    that is missing from it lies deeper. `touches` holds declared writes to path dependencies, by entry and index,
-    for those that are judged without reading.
-    """
-
-    position: int
-    gap_all: int
-    entries: Mapping[EntryId, Entry | None] = {}
-    objects: Mapping[bytes, ObjectState] = {}
-    touches: Mapping[tuple[EntryId, int], Touch] = {}
-
-
-class Question(msgspec.Struct, frozen=True):
-    """How the caller asks: `revalidate` false is the strict causal rule, `foreign` a peer that sees other files."""
-
-    revalidate: bool = True
-    foreign: bool = False
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -207,11 +158,12 @@ def triage(targets: Mapping[EntryId, Entry | None], facts: Facts, question: Ques
     order = closure(targets, facts)
     if not question.foreign:
         for entry in order:
-            for kept in entry.deps or ():
+            for index, kept in enumerate(entry.deps or ()):
                 if kept.dep.kind not in PATH_KINDS or kept.digest is None:
                     continue
                 if question.revalidate:
-                    readings.add(reading_of(kept))
+                    if not facts.late and (entry.id, index) not in facts.quiet:
+                        readings.add(reading_of(kept))
                 elif kept.signature is not None or kept.digest == ABSENT:
                     stats.add(kept.dep.name)
     need = NeedDigests(targets, order, facts, question, frozenset(readings), frozenset(stats))
@@ -336,6 +288,10 @@ class _Judge:
             return Fault(Verdict.UNKNOWN, "namespace", Proof.CONTENT, dep)
         if kept.digest is None or not self._question.revalidate:
             return self._unread(entry, index, kept)
+        if (entry.id, index) in self._facts.quiet:
+            return Fault(Verdict.FRESH, "untouched", Proof.LOG, dep)
+        if self._facts.late:
+            return _late(dep)
         there = self._found.get(reading_of(kept))
         if there is None:
             return Fault(Verdict.UNKNOWN, Trouble.TIMEOUT, Proof.CONTENT, dep)
@@ -353,15 +309,22 @@ class _Judge:
         return Fault(Verdict.DIRTY, why, Proof.CONTENT, dep, was=kept.digest, now=there.digest, paths=paths)
 
     def _unread(self, entry: Entry, index: int, kept: Kept) -> Fault:
-        """By what is known without reading: a declared write or a moved `stat` is a touch, silence is nothing."""
+        """By what is known without reading: a record or a moved `stat` is a touch, silence is nothing."""
         touch = self._facts.touches.get((entry.id, index))
         if touch is not None and touch.since(entry.clock):
-            return Fault(Verdict.DIRTY, "touched", Proof.LOG, kept.dep, action=touch.action)
+            action = touch.action if touch.declared_since(entry.clock) else None
+            return Fault(Verdict.DIRTY, "touched", Proof.LOG, kept.dep, action=action)
         if kept.digest is not None and kept.dep.name in self._stats:
             now = self._stats[kept.dep.name]
             if now != kept.signature and (kept.signature is not None or kept.digest == ABSENT):
                 return Fault(Verdict.DIRTY, "touched", Proof.STAT, kept.dep, was=kept.digest)
+        if self._facts.late:
+            return _late(kept.dep)
         return Fault(Verdict.UNKNOWN, "unproven", Proof.LOG, kept.dep)
+
+
+def _late(dep: Dependency) -> Fault:
+    return Fault(Verdict.UNKNOWN, Trouble.TIMEOUT, Proof.LOG, dep, detail="what had happened was not recorded in time")
 
 
 def _version(version: int | None) -> str | None:

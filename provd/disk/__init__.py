@@ -7,7 +7,10 @@ from provd.disk.kernelfs import is_network
 from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
 from provd.disk.mounts import MountTable
 from provd.disk.near import is_near
+from provd.disk.resting import Rest, RestLooker
+from provd.disk.seal import ignore_lease_breaks
 from provd.disk.single import read_single
+from provd.disk.way import Route, route_of
 from provd.disk.workers import Workers
 
 __all__ = [
@@ -17,12 +20,17 @@ __all__ = [
     "MountTable",
     "ReadingJob",
     "RealPaths",
+    "Rest",
+    "RestLooker",
+    "Route",
     "Workers",
+    "ignore_lease_breaks",
     "is_near",
     "is_network",
     "read_now",
     "read_single",
     "real_directory",
+    "route_of",
     "signature",
     "signature_of",
 ]

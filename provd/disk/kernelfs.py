@@ -98,6 +98,17 @@ def magic(path: bytes) -> int | None:
     return int(_TYPE.from_buffer(buffer).value) & 0xFFFFFFFF
 
 
+def magic_of(descriptor: int) -> int | None:
+    """The magic number of the file system of an open file; None where there is none to ask. Raises OSError."""
+    if _LIBC is None:
+        return None
+    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _LIBC.fstatfs(descriptor, buffer) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(_TYPE.from_buffer(buffer).value) & 0xFFFFFFFF
+
+
 def is_network(path: bytes) -> bool:
     """Whether `path` lies on a file system whose changes others can make unseen; raises OSError."""
     return magic(path) in NETWORK

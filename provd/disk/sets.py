@@ -41,7 +41,8 @@ def read_set(reading: Reading, rules: IgnoreRules, attempt: Attempt) -> Found:
     if not there:
         return Found(dependency.ABSENT)
     members = tuple(sorted(walk.members, key=lambda member: member.name))
-    return Found(dependency.set_digest(attempt.algorithm, members), members=members, ignored=walk.ignored)
+    digest = dependency.set_digest(attempt.algorithm, members)
+    return Found(digest, members=members, ignored=walk.ignored, linked=walk.linked)
 
 
 def reason(error: OSError) -> str:
@@ -57,6 +58,7 @@ class _Walk:
         self.members: list[Member] = []
         self.troubles: dict[bytes, OSError] = {}
         self.ignored = 0
+        self.linked = False
         self._reading = reading
         self._rules = rules
         self._attempt = attempt
@@ -177,6 +179,7 @@ class _Walk:
         return entries
 
     def _leads_to_directory(self, link: bytes) -> bool:
+        self.linked = True
         try:
             self._attempt.follow(link)
             sort = self._attempt.look(link, follow=True).sort
@@ -190,6 +193,7 @@ class _Walk:
         """What a file or, with `follow`, a link gives: its type and raw digest; a link that leads nowhere is `l`."""
         self._attempt.check()
         if follow:
+            self.linked = True
             self._attempt.follow(full)
         now = self._attempt.look(full, follow=follow)
         if now.sort is Sort.FILE:

@@ -6,6 +6,7 @@ begin makes its objects a gap, since the agent may go on all the same.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
@@ -16,18 +17,22 @@ from provd.clocks import Clocks
 from provd.core import errors, evidence, params, records
 from provd.core.dependency import PATH_KINDS, Kind, base
 from provd.core.entry import EntryId
+from provd.core.facts import Question
 from provd.core.records import ActionEvent, Outcome
-from provd.core.verdict import Fault, Judgement, Judgements, Proof, Question, Verdict
+from provd.core.verdict import Fault, Judgement, Judgements, Proof, Verdict
 from provd.inquiry import Findings, Inquiry, Unread, settle_again
 from provd.resolver import Resolver
 from provd.store import Store, Writer
 from provd.store.keys import Answered, OpenAction
+from provd.watching import Watching
 
 MAX_AFFECTED: Final = 10_000
 """Entries counted as affected; more are told as `more`."""
 _KEYS_TOLD: Final = 100
 _PATIENCE: Final = 2.0
 _ATTEMPTS: Final = 16
+_BARRIER: Final = 5.0
+"""Seconds for which a begin or an end waits for what happened before it to be recorded."""
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -71,8 +76,9 @@ class Actions:
     Who holds an action is decided inside the transaction, where begins, retries and ends have one order.
     """
 
-    def __init__(self, store: Store, inquiry: Inquiry, resolver: Resolver, clocks: Clocks) -> None:
+    def __init__(self, store: Store, inquiry: Inquiry, resolver: Resolver, clocks: Clocks, watch: Watching) -> None:
         self._store = store
+        self._watch = watch
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
@@ -81,6 +87,8 @@ class Actions:
         """`action.begin`, `action.record`; raises ActionStale, DependencyMalformed and what does not parse."""
         begin = await self._request(asked, holder=holder, foreign=foreign)
         findings = Findings()
+        if begin.paths:  # what happened before it began is not its doing
+            await self._watch.recorded(_BARRIER)
         result = await self._store.submit(_Begin(begin, findings, self._clocks, last=False))
         for left in reversed(range(_ATTEMPTS)):
             if not isinstance(result, Unread):
@@ -129,6 +137,7 @@ class Actions:
     async def end(self, asked: params.ActionEnd) -> Any:
         """`action.end`; raises ActionUnknown."""
         outcome = Outcome(asked.outcome)
+        await self._watch.recorded(_BARRIER)  # what happened until now may be its doing
         seq = await self._store.submit(lambda writer: end(writer, asked.id, outcome))
         return {"id": asked.id, "clock": self._clocks.token(seq)}
 
@@ -139,7 +148,14 @@ class Actions:
 
     def closed(self, holder: int) -> None:
         """A connection closed: what it holds has failed."""
-        self._store.submit(partial(end_held, holder=holder)).add_done_callback(_ignore)
+        asyncio.ensure_future(self._end_held(holder)).add_done_callback(_ignore)
+
+    async def _end_held(self, holder: int) -> None:
+        with self._store.view() as view:
+            holds = any(action.hold and action.holder == holder for action in view.actions())
+        if holds:
+            await self._watch.recorded(_BARRIER)
+        await self._store.submit(partial(end_held, holder=holder))
 
 
 def action_wire(action: OpenAction) -> dict[str, Any]:

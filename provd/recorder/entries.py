@@ -16,12 +16,16 @@ from provd.core import errors, evidence, params, records
 from provd.core.clock import Since
 from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.entry import Entry, EntryId, Kept
-from provd.core.verdict import Question, Verdict
+from provd.core.facts import Question
+from provd.core.verdict import Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
 from provd.recorder.putting import Apply, Ground, InTheWay, Put, reading_for
+from provd.recorder.showing import BARRIER, Showing, Shown
 from provd.resolver import Place, Resolver
 from provd.store import Store, Writer
 from provd.store.keys import Stored
+from provd.watching import Watching
+from provd.witness import newest_record
 
 _PATIENCE: Final = 30.0
 """Seconds that a put reads for: it keeps a digest of all that it names, and is no question."""
@@ -32,8 +36,12 @@ _BIG_VALUE: Final = 64 * 1024
 class Entries:
     """Puts, revalidates and forgets entries."""
 
-    def __init__(self, store: Store, inquiry: Inquiry, resolver: Resolver, clocks: Clocks) -> None:
+    def __init__(
+        self, store: Store, inquiry: Inquiry, resolver: Resolver, clocks: Clocks, watch: Watching, showing: Showing
+    ) -> None:
         self._store = store
+        self._watch = watch
+        self._showing = showing
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
@@ -75,15 +83,22 @@ class Entries:
     async def _put(self, put: Put) -> Any:
         paths = [(dep, digest) for dep, digest in put.deps or () if dep.kind in PATH_KINDS]
         question = Question(foreign=put.foreign)
-        first, standing = Findings(), Findings()
+        first, standing, shown = Findings(), Findings(), Shown()
         reals: dict[bytes, bytes] = {}
+        began = self._store.head
         if not put.foreign:
+            unsaid = {dep for dep, digest in paths if digest is None} if not put.as_of_put else set()
+            recorded = not unsaid or await self._watch.recorded(BARRIER)
+            began = self._store.head
             readings = frozenset(reading_for(dep, digest) for dep, digest in paths)
             first = Findings(await self._inquiry.read(readings, _PATIENCE))
             reals = await self._resolver.real_bases(dep for dep, _ in paths)
+            if unsaid and recorded:
+                wanted = {r: first.found[r] for r in (reading_for(dep, None) for dep in unsaid)}
+                shown = Shown(put.clock, await self._showing.at_rest(put.since, wanted, _PATIENCE))
         own = first
         for _ in range(_ATTEMPTS):
-            result = await self._store.submit(Apply(put, first, own, standing, reals, self._clocks))
+            result = await self._store.submit(Apply(put, first, own, standing, reals, shown, began, self._clocks))
             if isinstance(result, Ground):
                 own = await self._inquiry.reread(result.unread, question, _PATIENCE)
             elif isinstance(result, InTheWay):
@@ -109,7 +124,7 @@ class Entries:
         for _ in range(_ATTEMPTS):
             question = Question(foreign=foreign)
             answer = await self._inquiry.judge(
-                lambda view: {entry_id: view.entry(entry_id)}, question, asked.timeout_ms / 1000
+                lambda view: {entry_id: view.entry(entry_id)}, question, asked.timeout_ms / 1000, evidence=True
             )
             judged = answer.judgements[entry_id]
             if judged.verdict is not Verdict.FRESH or judged.entry is None:
@@ -119,7 +134,9 @@ class Entries:
                 break
         assert answer is not None
         judged = answer.judgements[entry_id]
-        verdict = evidence.to_wire(judged, clock=self._clocks.token(answer.position), mutation=lambda _: None)
+        token = self._clocks.token(answer.position)
+        with self._store.view() as view:
+            verdict = evidence.to_wire(judged, clock=token, mutation=newest_record(view, judged.entry))
         return {"key": asked.key, "version": verdict["version"], "verdict": {"key": asked.key} | verdict}
 
     async def _replacement(
@@ -194,8 +211,10 @@ class _Renew:
         if kept.dep.kind not in PATH_KINDS:
             return kept
         found = self._answer.findings.found.get(reading_for(kept.dep, kept.digest))
-        signature = found.signature if found is not None else kept.signature
-        return msgspec.structs.replace(kept, signature=signature)
+        if found is None:
+            return kept
+        proven = None if found.linked or found.digest != kept.digest else self._answer.began
+        return msgspec.structs.replace(kept, signature=found.signature, proven=proven)
 
 
 async def _identity(value: bytes | None) -> bytes:

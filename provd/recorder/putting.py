@@ -17,11 +17,14 @@ from provd.core.clock import Since
 from provd.core.cycles import reaches
 from provd.core.dependency import ABSENT, PATH_KINDS, Dependency, Kind, algorithm_of, base
 from provd.core.entry import Entry, EntryId, Kept, Standing
+from provd.core.facts import Question
 from provd.core.reading import Reading
-from provd.core.verdict import Judgement, Question, Verdict
+from provd.core.verdict import Judgement, Verdict
 from provd.inquiry import Findings, Unread, settle_again
+from provd.recorder.showing import Shown
 from provd.store import Writer
 from provd.store.keys import Answered, Stored
+from provd.witness import newest_record
 
 MAX_ENTRIES: Final = 10_000_000
 MAX_TOLD: Final = 1000
@@ -73,9 +76,13 @@ class Apply:
         own: Findings,
         standing: Findings,
         reals: Mapping[bytes, bytes],
+        shown: Shown,
+        began: int,
         clocks: Clocks,
     ) -> None:
         self._put = put
+        self._shown = shown
+        self._began = began  # a position before anything was read
         self._own = own  # of one moment, with all that the entry rests on: only by this it is judged
         self._found = {**first.found, **own.found}  # what the put's own dependencies are made of
         self._standing = standing
@@ -153,11 +160,19 @@ class Apply:
             return Kept(dep)
         if dep.kind is Kind.ENTRY:
             return Kept(dep, version=self._version(writer, dep, digest))
-        found = self._found.get(reading_for(dep, digest))
-        if digest is None and self._put.as_of_put and found is not None:
+        reading = reading_for(dep, digest)
+        found = self._found.get(reading)
+        real = self._reals.get(base(dep))
+        if found is None:
+            return Kept(dep, digest, real=real)
+        proven = None if found.linked else self._began
+        if digest is None and self._put.as_of_put:
             digest = found.digest
-        signature = found.signature if found is not None and digest is not None and found.digest == digest else None
-        return Kept(dep, digest, real=self._reals.get(base(dep)), signature=signature)
+        elif digest is None and (shown := self._shown.kept(writer, dep, reading, found)) is not None:
+            return msgspec.structs.replace(shown, proven=proven)
+        if digest is None or found.digest != digest:
+            return Kept(dep, digest, real=real)
+        return Kept(dep, digest, real=real, signature=found.signature, proven=proven)
 
     def _version(self, writer: Writer, dep: Dependency, digest: str | None) -> int | None:
         """The version that stood at the put's clock: 0 where it was another than now, None where nobody knows."""
@@ -182,7 +197,7 @@ class Apply:
         self._record(writer, records.EntryEvent.LATE, active.version, None)
         archived = msgspec.structs.replace(entry, standing=Standing.REVOKED)
         writer.archive(archived, "late", self._put.stored)
-        answer = self._answer(active.version, archived, born)
+        answer = self._answer(writer, active.version, archived, born)
         return answer | {"late": True, "stands": {"version": active.version, "verdict": str(Verdict.FRESH)}}
 
     def _activate(self, writer: Writer, active: Entry | None, entry: Entry, born: Judgement) -> dict[str, Any]:
@@ -202,17 +217,17 @@ class Apply:
             )
             meta = put.stored.meta if put.stored.meta is not None else writer.stored(put.id).meta
             writer.put_entry(entry, Stored(put.stored.value, meta), members)
-            return self._answer(entry.version, entry, born)
+            return self._answer(writer, entry.version, entry, born)
         superseded = active.version if active else None
         self._record(writer, records.EntryEvent.PUT, entry.version, superseded)
         if active is not None:
             old = msgspec.structs.replace(active, standing=Standing.REVOKED)
             writer.archive(old, "superseded", writer.stored(active.id))
         writer.put_entry(entry, put.stored, members)
-        answer = self._answer(entry.version, entry, born)
+        answer = self._answer(writer, entry.version, entry, born)
         return answer if superseded is None else answer | {"superseded": superseded}
 
-    def _answer(self, version: int, entry: Entry, born: Judgement) -> dict[str, Any]:
+    def _answer(self, writer: Writer, version: int, entry: Entry, born: Judgement) -> dict[str, Any]:
         judged = msgspec.structs.replace(born, entry=entry)
         deps = entry.deps or ()
         absent = [k for k in deps if k.dep.kind in PATH_KINDS and self._is_absent(k)]
@@ -227,7 +242,7 @@ class Apply:
             "version": version,
             "absent": [records.wire_name(k.dep.text) for k in absent[:MAX_TOLD]],
             "unproven": [records.wire_name(k.dep.text) for k in unproven[:MAX_TOLD]],
-            "verdict": evidence.to_wire(judged, clock=token, mutation=lambda _: None, key=entry.id.key),
+            "verdict": evidence.to_wire(judged, clock=token, mutation=newest_record(writer, entry), key=entry.id.key),
         }
         for name, listed in (("absent_more", absent), ("unproven_more", unproven)):
             if len(listed) > MAX_TOLD:

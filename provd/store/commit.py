@@ -206,6 +206,7 @@ class Store:
                 self._settled = writer.head()
                 for command, future in group:
                     outcomes.append(self._carry_out(writer, command, future))
+                writer.finish()
                 faults.point("commit.filled")
                 filled = (outcomes, writer.head())
                 faults.point("commit.before")

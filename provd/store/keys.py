@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from provd.core import entry as entries
-from provd.core.verdict import ObjectState
+from provd.core.facts import ObjectState
 
 _SHORT: Final = 470
 _PATH: Final = 480

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, cast
 
-import lmdb
 import msgspec
 
 from provd.core import clock, records
 from provd.core.dependency import PATH_KINDS, SET_KINDS, Kind, Member, base, is_under, touches
 from provd.core.entry import Entry, EntryId, Kept
-from provd.core.verdict import MAX_DEPTH, Facts, ObjectState, Question, Touch
+from provd.core.facts import Facts, ObjectState, Question, Touch
+from provd.core.verdict import MAX_DEPTH
 from provd.store import keys
-from provd.store.environment import Environment
+from provd.store.history import PATH_MAX, History
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
 
 _entries: Final = msgspec.msgpack.Decoder(Entry)
@@ -28,40 +28,12 @@ _answers: Final = msgspec.msgpack.Decoder(Answered)
 _roots: Final = msgspec.msgpack.Decoder(Root)
 
 
-_PATH_MAX: Final = 4096
 MAX_BATCH: Final = 2 * 1024 * 1024
 """Bytes of records that are read at once: as JSON they still fit a line."""
 
 
-class View:
+class View(History):
     """One moment of the store, inside one transaction."""
-
-    def __init__(self, environment: Environment, txn: lmdb.Transaction) -> None:
-        self._environment = environment
-        self._txn = txn
-        self._tables = environment.tables
-
-    def release(self) -> None:
-        """Lets go of the transaction: who keeps a view must not keep one of the environment's few readers."""
-        del self._txn
-
-    def _get(self, table: str, key: bytes) -> bytes | None:
-        return cast("bytes | None", self._txn.get(key, db=self._tables[table]))
-
-    def _rows(self, table: str, low: bytes = b"", prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The rows of a table in order, from `low` on, as long as their keys start with `prefix`."""
-        cursor = self._txn.cursor(db=self._tables[table])
-        if cursor.set_range(low) if low else cursor.first():
-            for row in cursor:
-                key, value = cast("tuple[bytes, bytes]", row)  # transactions without buffers give bytes
-                if not key.startswith(prefix):
-                    return
-                yield key, value
-
-    def count(self, table: str) -> int:
-        """How many rows a table has."""
-        count: int = self._txn.stat(self._tables[table])["entries"]
-        return count
 
     # the log
 
@@ -72,10 +44,6 @@ class View:
     def oldest(self) -> int:
         """The position of the oldest record that is still held; 0 in an empty log."""
         return next((clock.position(key) for key, _ in self._rows("log")), 0)
-
-    def gap_all(self) -> int:
-        """The position of the newest gap for all."""
-        return int(self._get("meta", b"gap_all") or 0)
 
     def record(self, position: int) -> records.Record | None:
         """The record at `position`, None where it is trimmed or never was."""
@@ -183,8 +151,11 @@ class View:
         found = (self._entry_at(k) for k in self._duplicates("others", keys.dependent_key(key)))
         return [e for e in found if e and entry_id in e.entry_ids()]
 
-    def on_path(self, path: bytes) -> list[Entry]:
-        """The entries that a write to `path` may touch: on it, on a set above that holds it, on anything below."""
+    def on_path(self, path: bytes, *, structural: bool = True) -> list[Entry]:
+        """The entries that a write to `path` may touch: on it, on a set above that holds it, on anything below.
+
+        A write that is not `structural` leaves what there is and of what type.
+        """
         candidates: set[bytes] = set()
         at = path
         while True:
@@ -195,12 +166,14 @@ class View:
         below = keys.path_key(path.rstrip(b"/") + b"/")
         candidates.update(value for _, value in self._rows("paths", below, below))
         found = (self._entry_at(key) for key in sorted(candidates))
-        return [e for e in found if e and any(_touched(kept, path) for kept in e.deps or ())]
+        return [e for e in found if e and any(_touched(kept, path, structural) for kept in e.deps or ())]
 
-    def touched(self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int) -> list[EntryId]:
+    def touched(
+        self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int, *, structural: bool = True
+    ) -> list[EntryId]:
         """Up to `limit` entries that a write to these may touch, and those that rest on them."""
         first = [e.id for name in objects for e in self.on_object(name)]
-        first += [e.id for path in paths for e in self.on_path(path)]
+        first += [e.id for path in paths for e in self.on_path(path, structural=structural)]
         return self.with_dependents(first, limit)
 
     def with_dependents(self, first: Iterable[EntryId], limit: int) -> list[EntryId]:
@@ -225,11 +198,14 @@ class View:
         data = self._get("written", keys.written_key(path))
         return PathState(path) if data is None else _paths.decode(data)
 
-    def touch(self, kept: Kept) -> Touch | None:
-        """The newest declared write that may have touched a path dependency; one that is open is the newest."""
+    def touch(self, kept: Kept, after: int = 0) -> Touch | None:
+        """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation.
+
+        Of mutations only those `after` a position are looked for.
+        """
         states: list[PathState] = []
         for literal in {base(kept.dep), kept.real or base(kept.dep)}:
-            if len(literal) > _PATH_MAX:
+            if len(literal) > PATH_MAX:
                 continue  # the system takes no such path, so nobody writes to it
             at = literal
             while True:
@@ -239,11 +215,14 @@ class View:
                 at = at.rpartition(b"/")[0] or b"/"
             if kept.dep.kind in SET_KINDS:
                 states += [s for s in self._written_below(literal) if touches(kept.dep, kept.real, s.path)]
+        mutation = self.newest_mutation(kept, after) or 0
         opened = [s for s in states if s.open]
         if opened:
-            return Touch(None, max(s.open[-1] for s in opened))
+            return Touch(None, max(s.open[-1] for s in opened), mutation)
         newest = max(states, key=lambda s: s.last_end, default=None)
-        return Touch(newest.last_end, newest.last_action) if newest is not None and newest.last_end else None
+        if newest is not None and newest.last_end:
+            return Touch(newest.last_end, newest.last_action, mutation)
+        return Touch(0, None, mutation) if mutation else None
 
     def _written_below(self, directory: bytes) -> Iterator[PathState]:
         prefix = keys.path_key(directory.rstrip(b"/") + b"/")
@@ -282,8 +261,8 @@ class View:
                 for index, kept in enumerate(entry.deps or ()):
                     if kept.dep.kind is Kind.OBJECT:
                         objects[kept.dep.name] = self.object_state(kept.dep.name)
-                    elif kept.dep.kind in PATH_KINDS and (kept.digest is None or not question.revalidate):
-                        touch = self.touch(kept)
+                    elif kept.dep.kind in PATH_KINDS and (kept.digest is None or question.needs_log):
+                        touch = self.touch(kept, entry.clock)
                         if touch is not None:
                             touched[entry.id, index] = touch
                 wanted += entry.entry_ids()
@@ -301,5 +280,5 @@ class View:
         return Facts(self.head(), self.gap_all(), known, objects, touched)
 
 
-def _touched(kept: Kept, path: bytes) -> bool:
-    return kept.dep.kind in PATH_KINDS and touches(kept.dep, kept.real, path)
+def _touched(kept: Kept, path: bytes, structural: bool) -> bool:
+    return kept.dep.kind in PATH_KINDS and touches(kept.dep, kept.real, path, structural=structural)

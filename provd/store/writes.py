@@ -5,6 +5,7 @@ Rule: a command checks first and writes afterwards, so that a refused command le
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import lmdb
@@ -13,9 +14,10 @@ import msgspec
 from provd.core import clock, records
 from provd.core.dependency import PATH_KINDS, Kind, Member, base
 from provd.core.entry import Entry, EntryId
-from provd.core.verdict import ObjectState
+from provd.core.facts import ObjectState
 from provd.store import keys
 from provd.store.environment import Environment
+from provd.store.history import Mention, above, names
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
 from provd.store.reads import View
 
@@ -32,6 +34,7 @@ class Writer(View):
         self._head = super().head()
         self.now = now
         self.wrote = 0
+        self._mentions: dict[bytes, Mention] = {}  # what this transaction says of paths, not written yet
 
     def head(self) -> int:
         """The position of the newest record."""
@@ -59,7 +62,70 @@ class Writer(View):
             self._put("meta", b"gap_all", b"%d" % position)
             if record.run:
                 self._put("runs", record.run.encode(), b"%d" % position)
+        self._note(position, record)
         return position
+
+    def finish(self) -> None:
+        """Writes what waits to be written; to be called before the transaction is committed, and harmless before."""
+        table = self._tables["touched"]
+        for path, there in self._mentions.items():
+            if there.empty:
+                self._txn.delete(keys.written_key(path), db=table)
+            else:
+                self._txn.put(keys.written_key(path), there.row(path), db=table)
+        self._mentions.clear()
+
+    def _mention(self, path: bytes) -> Mention:
+        return self._mentions.get(path) or super()._mention(path)
+
+    def _mentioned_below(self, directory: bytes, after: int, *, structural: bool) -> Iterator[tuple[bytes, int]]:
+        self.finish()
+        return super()._mentioned_below(directory, after, structural=structural)
+
+    def _changing(self, path: bytes) -> Mention:
+        there = self._mentions.get(path)
+        if there is None:
+            there = self._mentions[path] = super()._mention(path)
+        return there
+
+    def _note(self, position: int, record: records.Record) -> None:
+        """Keeps when each path was last named: a burst names the same directories again and again."""
+        match record:
+            case records.Mutation():
+                structural = record.kind in records.STRUCTURAL
+                for path in names(record):
+                    self._note_path(position, path, structural=structural)
+            case records.Hashed(digest_state=records.DigestState.DONE):
+                there = self._changing(record.path)
+                if there.newest == record.of:
+                    there.hashed = position
+            case records.Gap() if record.scope != records.ALL:
+                self._put("gaps", keys.written_key(record.scope), clock.key(position) + record.scope)
+            case _:
+                pass
+
+    def _note_path(self, position: int, path: bytes, *, structural: bool) -> None:
+        there = self._changing(path)
+        there.newest, there.hashed = position, 0
+        if structural:
+            there.structural = position
+        for nearest, directory in enumerate(above(path)):
+            there = self._changing(directory)
+            there.below = position
+            if structural and not nearest:
+                there.inside = position
+
+    def _forget_paths(self, position: int, record: records.Record) -> None:
+        """A record was trimmed, after all before it: what it was the newest to say is not known any more."""
+        match record:
+            case records.Mutation():
+                for path in names(record):
+                    for place in (path, *above(path)):
+                        self._changing(place).forget(position)
+            case records.Gap() if record.scope != records.ALL and self._gap_at(record.scope) == position:
+                self._delete("gaps", keys.written_key(record.scope))
+            case _:
+                pass
 
     def trim(self, keep_records: int, oldest_at: int) -> int:
         """Trims up to a slice of the oldest records: those over `keep_records`, and those older than `oldest_at` (ns).
@@ -72,6 +138,7 @@ class Writer(View):
                 break
             if isinstance(record, records.Action | records.EntryChange) and record.op:
                 self._delete("ops", record.op)
+            self._forget_paths(position, record)
             self._delete("log", clock.key(position))
             gone += 1
         return gone

@@ -70,6 +70,10 @@ class Watcher(Protocol):
         """Notices of what was read, in order, about `limit` of them; an empty list when there is nothing left."""
         ...
 
+    def waiting(self) -> bool:
+        """Whether something that was read, or what follows from it, is not taken yet."""
+        ...
+
     def check(self, *, mounts: bool = True) -> None:
         """Looks whether the roots are the same directories still, and what is mounted there; the next `take` tells."""
         ...

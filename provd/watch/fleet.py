@@ -41,6 +41,17 @@ class _Looked(Protocol):
         """Takes what looking gave."""
 
 
+@runtime_checkable
+class _Mounted(Protocol):
+    """A watcher that knows of mounts."""
+
+    def mounts_fileno(self) -> int:
+        """A descriptor that becomes readable when the mount table changed."""
+
+    def mounts_changed(self) -> bool:
+        """Whether the mount table changed."""
+
+
 class _Given(msgspec.Struct, frozen=True):
     """To which watcher a root was given; `doubt` says why that one's silence proves nothing there ("": it does)."""
 
@@ -135,6 +146,18 @@ class Fleet:
             if len(notices) < limit:
                 notices += watcher.take(limit - len(notices))
         return [self._doubted(notice) if isinstance(notice, Covered) else notice for notice in notices]
+
+    def waiting(self) -> bool:
+        """Whether something that was read, or what follows from it, is not taken yet."""
+        return any(watcher.waiting() for watcher in self._watchers.values())
+
+    def mounts_fileno(self) -> int:
+        """A descriptor that becomes readable when the mount table changed: time for `check`; -1 without one."""
+        return next((one.mounts_fileno() for one in self._watchers.values() if isinstance(one, _Mounted)), -1)
+
+    def mounts_changed(self) -> bool:
+        """Whether the mount table changed since `check` last looked; quick."""
+        return any(one.mounts_changed() for one in self._watchers.values() if isinstance(one, _Mounted))
 
     def check(self, *, mounts: bool = True) -> None:
         """Looks whether the roots are the same still, where looking cannot hang; `looked` is for the others."""

@@ -133,6 +133,10 @@ class ObserverWatcher:
             notices += self._notices_of(self._items.popleft())
         return notices
 
+    def waiting(self) -> bool:
+        """Whether something that was read is not taken yet."""
+        return bool(self._items)
+
     def check(self, *, mounts: bool = True) -> None:  # noqa: ARG002  FSEvents tells of mounts, others do not
         """Begins anew where watchdog has given up."""
         if not self._dead and not self._observing.is_alive():

@@ -70,6 +70,10 @@ class PollWatcher:
         """What looking has shown, in order."""
         return [self._notices.popleft() for _ in range(min(limit, len(self._notices)))]
 
+    def waiting(self) -> bool:
+        """Whether notices wait."""
+        return bool(self._notices)
+
     def check(self, *, mounts: bool = True) -> None:
         """Looking may hang, so it is done elsewhere and told by `looked`."""
 

@@ -139,11 +139,11 @@ def test_put_warns_of_what_is_less_than_it_seems(cli: Cli) -> None:
         "it is dirty at birth (changed)",
     ]
     assert "/\\xff" in got.err
-    assert "glob:/x/*: nobody knows what was read: put it again with --sums" in got.err
+    assert "glob:/x/*: nothing shows what was read: put it again with --sums" in got.err
     assert "entry:e: nobody knows which version was read: c=$(provd clock)" in got.err
 
 
-@pytest.mark.parametrize(("field", "word"), [("absent", "does not exist"), ("unproven", "nobody knows")])
+@pytest.mark.parametrize(("field", "word"), [("absent", "does not exist"), ("unproven", "nothing shows")])
 def test_put_counts_what_the_daemon_does_not_list(cli: Cli, field: str, word: str) -> None:
     cli.fake.answers["entry.put"] = answer = _PUT | {field: ["file:/a", "file:/b"], f"{field}_more": 98_000}
 

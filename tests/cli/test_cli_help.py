@@ -107,17 +107,29 @@ def test_the_nearest_option(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "put", "check", "clock"])
-def test_no_example_rests_a_file_on_a_clock(name: str) -> None:
-    """In this version that is never fresh."""
+def test_every_put_in_an_example_says_when_its_sources_were_read(name: str) -> None:
     command = _commands()[name] if name else app
     assert isinstance(command, Command | Group)
     for example in command.examples:
-        if "--fetched-at" in example:
-            assert "--dep object:" in example or "--dep entry:" in example
         if "provd put" in example:
             assert any(word in example for word in ("--sums", "--as-of-now", "--fetched-at", "--no-deps"))
 
 
-def test_help_says_what_this_version_can(cli: Cli) -> None:
-    assert "only auto exists in this version" in " ".join(cli("run", "--help").out.split())
+def test_help_of_clock_says_what_it_cannot_prove(cli: Cli) -> None:
+    told = " ".join(cli("clock", "--help").out.split())
+
+    assert "before what a value is made from is read" in told
+    assert "put says unproven" in told
+    assert "put --sums" in told
+
+
+@pytest.mark.parametrize("name", ["", *_commands()])
+def test_no_help_speaks_of_a_version_without_a_watcher(cli: Cli, name: str) -> None:
+    told = " ".join(cli(*name.split(), "--help").out.split())
+
+    assert not any(words in told for words in ("in this version", "this version cannot", "watcher comes"))
+
+
+def test_help_says_what_stands_in_for_an_error_and_how_a_root_may_be_watched(cli: Cli) -> None:
+    assert "[auto|inotify|watchdog|poll]" in cli("run", "--help").out
     assert '{"error": {code, message, hint}}' in " ".join(cli("check", "--help").out.split())

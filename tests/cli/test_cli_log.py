@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _AT = "1700000000123456789"
+_A = "xxh3:" + "a" * 32
+_BY_ACTION = "@ attrib /r/n  (session s, turn 0, action 9)"
+
+
+def _mutation(kind: str, path: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "mutation", "kind": kind, "path": path, "digest": None, "digest_state": None} | fields
+
+
 _RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"type": "gap", "scope": "all", "reason": "started"}, "all: started"),
     ({"type": "root", "event": "added", "path": "/r"}, "added /r"),
@@ -19,9 +28,9 @@ _RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"type": "coverage", "path": "/r", "coverage": "whole", "why": ""}, "/r whole"),
     (
         {"type": "mutation", "kind": "moved", "path": "/r/b", "from": "/r/a", "actor": {"session": "s", "turn": 2}},
-        "moved /r/b from /r/a  (session s, turn 2)",
+        "> moved /r/b from /r/a  (session s, turn 2)",
     ),
-    ({"type": "mutation", "kind": "modified", "path": {"b64": "L/8="}}, "modified /\\xff"),
+    ({"type": "mutation", "kind": "modified", "path": {"b64": "L/8="}}, "~ modified /\\xff"),
     (
         {"type": "action", "event": "begin", "id": 5, "writes": ["object:o", "/r/a"], "session": "s", "note": "why"},
         "begin 5 object:o /r/a  (session s, note why)",
@@ -29,7 +38,17 @@ _RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"type": "action", "event": "end", "id": 5, "outcome": "done", "writes": []}, "end 5 done"),
     ({"type": "entry", "event": "put", "key": "k", "root": "/r", "version": 7}, "put k version 7 in /r"),
     ({"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7}, "late k version 7 in global"),
-    ({"type": "hashed", "of": 3, "digest": "xxh3:0"}, "of=3 digest=xxh3:0"),
+    (_mutation("created", "/r/n", digest_state="pending", actor={"unknown": True}), "+ created /r/n (not hashed yet)"),
+    (_mutation("created", "/r/n", digest=_A, digest_state="done"), "+ created /r/n xxh3:aaaaaaaaaaaa…"),
+    (_mutation("modified", "/r/n", digest_state="superseded"), "~ modified /r/n (written again before it was hashed)"),
+    (_mutation("modified", "/r/n", digest_state="unreadable"), "~ modified /r/n (could not be read)"),
+    (_mutation("deleted", "/r/n", origin="scan"), "- deleted /r/n  (found by a scan)"),
+    (_mutation("attrib", "/r/n", actor={"session": "s", "turn": 0, "action": 9}), _BY_ACTION),
+    ({"type": "hashed", "of": 3, "path": "/r/n", "digest": _A, "digest_state": "done"}, "of 3 /r/n xxh3:aaaaaaaaaaaa…"),
+    (
+        {"type": "hashed", "of": 3, "path": "/r/n", "digest": None, "digest_state": "superseded"},
+        "of 3 /r/n (written again before it was hashed)",
+    ),
     ({"type": "novel", "thing": {"a": 1}}, "thing={'a': 1}"),
 ]
 
@@ -107,7 +126,7 @@ def test_since_says_that_it_is_not_whole(cli: Cli) -> None:
     ("uncovered", "told"),
     [
         (["/r"], "/r (no watcher: by reading)"),
-        (["/r", "/q", "/r/a", "/r/b"], "/r, /q, /r/a and 1 more (no watcher: by reading; gone)"),
+        (["/r", "/q", "/r/a", "/r/b"], "/r, /q, /r/a and 1 more (no watcher: by reading, gone)"),
         (["/elsewhere"], "/elsewhere"),
         ([{"path": "/r/x", "why": "watch limit"}], "/r/x (watch limit)"),
         ([{"b64": "L3Iv/w=="}], "/r/\\xff (no watcher: by reading)"),
@@ -122,6 +141,13 @@ def test_since_warns_once_of_what_is_not_watched(cli: Cli, uncovered: list[Any],
     err = cli("since", "c:0").err
 
     assert err == f"next: provd since c:1\nprovd: incomplete: not wholly watched: {told}\n"
+
+
+def test_since_counts_the_places_that_the_daemon_does_not_list(cli: Cli) -> None:
+    places = [{"path": f"/r/{n}", "why": "ignored"} for n in range(4)]
+    cli.fake.answers["log.since"] = _page(clock="c:1", complete=False, uncovered=places, uncovered_more=40)
+
+    assert cli("since", "c:0").err.endswith("not wholly watched: /r/0, /r/1, /r/2 and 41 more (ignored)\n")
 
 
 @pytest.mark.parametrize(("record", "shown"), _RECORDS)
@@ -236,3 +262,107 @@ def test_log_follows_from_a_clock_that_is_not_of_this_run(cli: Cli, options: lis
     err = cli("log", "-f", "--since", "c:0", *options, code=3).err
 
     assert err.startswith("provd: incomplete: something that nobody saw may lie between")
+
+
+def _hashed(of: int, seq: int, **fields: Any) -> dict[str, Any]:
+    base = {"type": "hashed", "seq": seq, "at": _AT, "of": of, "path": "/r/n", "digest": _A, "digest_state": "done"}
+    return base | fields
+
+
+@pytest.mark.parametrize("arguments", [["since", "c:0"], ["log"], ["log", "--since", "c:0"]])
+def test_a_digest_of_the_same_page_stands_with_its_mutation(cli: Cli, arguments: list[str]) -> None:
+    found = [
+        {"seq": 4, "at": _AT} | _mutation("modified", "/r/n", digest_state="pending"),
+        _hashed(3, 5),
+        _hashed(4, 6),
+    ]
+    cli.fake.answers["log.since"] = _page(clock="c:6") | {"records": found}
+
+    first, second = cli(*arguments).out.splitlines()
+
+    assert first.endswith("  mutation  ~ modified /r/n xxh3:aaaaaaaaaaaa…")
+    assert second.endswith("  hashed    of 3 /r/n xxh3:aaaaaaaaaaaa…")
+
+
+def test_log_of_two_pages_of_the_latest_puts_digests_to_their_mutations(cli: Cli) -> None:
+    one = {"seq": 4, "at": _AT} | _mutation("modified", "/r/n", digest_state="pending")
+    cli.fake.answers["log.since"] = in_turn(
+        _page(clock="c:4", more=True) | {"records": [one]}, _page(clock="c:5") | {"records": [_hashed(4, 5)]}
+    )
+
+    assert cli("log").out.endswith("~ modified /r/n xxh3:aaaaaaaaaaaa…\n")
+
+
+def test_a_digest_that_comes_while_following_has_its_own_line(cli: Cli) -> None:
+    one = {"seq": 4, "at": _AT} | _mutation("modified", "/r/n", digest_state="pending")
+    notes = [{"method": "log.record", "params": record} for record in (one, _hashed(4, 5))]
+    cli.fake.answers["log.subscribe"] = Stream({}, after=notes)
+
+    first, second = cli("log", "-f", "--since", "c:0", code=3).out.splitlines()
+
+    assert first.endswith("~ modified /r/n (not hashed yet)")
+    assert second.endswith("of 4 /r/n xxh3:aaaaaaaaaaaa…")
+
+
+def test_log_of_a_path_looks_through_the_newest_records(cli: Cli) -> None:
+    pages = [_page(1, 2, clock="c:2", more=True), _page(3, clock="c:3")]
+    cli.fake.answers["log.since"] = in_turn(*pages, *pages, *pages)
+    asked = {"paths": [f"{cli.here}/a", "/b"], "limit": 10_000}
+
+    got = cli("log", "-n", "2", "--path", "a", "--path", "/b")
+
+    assert (_seqs(got.out), got.err) == ([2, 3], "")
+    assert cli.fake.asked == [("log.since", asked | {"last": 10_000}), ("log.since", asked | {"clock": "c:2"})]
+    got = cli("log", "-n", "4", "--path", "a")
+    assert (_seqs(got.out), got.err) == ([1, 2, 3], "")
+    assert [json.loads(line)["seq"] for line in cli("log", "-n", "2", "--path", "a", "--json").out.splitlines()] == [
+        2,
+        3,
+    ]
+
+
+def test_log_of_a_path_says_where_it_did_not_look(cli: Cli) -> None:
+    cli.fake.answers |= {"log.since": _page(1, clock="c:1"), "daemon.status": {"records": 10_001}}
+
+    assert cli("log", "-n", "4", "--path", "a").err.startswith("of the newest 10000 records; provd since CLOCK")
+    assert cli("log", "-n", "1", "--path", "a").err == ""
+
+
+def test_log_since_a_clock_of_a_path(cli: Cli) -> None:
+    cli.fake.answers["log.since"] = _page(1, clock="c:1")
+
+    assert _seqs(cli("log", "--since", "c:0", "--path", "/a").out) == [1]
+    assert cli.fake.params_of("log.since") == {"clock": "c:0", "limit": 1000, "paths": ["/a"]}
+
+
+def test_log_follows_a_path(cli: Cli) -> None:
+    os.mkdir("real")
+    os.symlink("real", "link")
+    told: list[tuple[dict[str, Any], bool]] = [
+        (_mutation("modified", f"{cli.here}/link/n"), True),
+        (_mutation("modified", f"{cli.here}/real/n"), True),
+        (_mutation("moved", "/else", **{"from": f"{cli.here}/real"}), True),
+        (_mutation("deleted", cli.here), True),
+        (_mutation("modified", f"{cli.here}/really"), False),
+        ({"type": "gap", "scope": "all", "reason": "started"}, True),
+        ({"type": "gap", "scope": "/else", "reason": "overflow"}, False),
+        ({"type": "action", "event": "begin", "id": 3, "writes": ["real"], "paths": [f"{cli.here}/real"]}, True),
+        ({"type": "action", "event": "begin", "id": 4, "writes": ["object:o"]}, False),
+        ({"type": "entry", "event": "put", "key": "k", "root": cli.here, "version": 7}, False),
+    ]
+    notes = [{"method": "log.record", "params": {"seq": n, "at": _AT} | r} for n, (r, _) in enumerate(told)]
+    cli.fake.answers["log.subscribe"] = Stream({}, after=notes)
+
+    got = cli("log", "-f", "--since", "c:0", "--path", "link", code=3)
+
+    assert _seqs(got.out) == [n for n, (_, shown) in enumerate(told) if shown]
+
+
+def test_symbols_are_coloured_on_a_terminal_only(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = {"seq": 1, "at": _AT} | _mutation("created", "/r/n")
+    cli.fake.answers["log.since"] = _page(clock="c:1") | {"records": [record]}
+
+    assert "\x1b" not in cli("log").out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[32m+ created\x1b[0m /r/n" in cli("log").out

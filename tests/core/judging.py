@@ -6,19 +6,9 @@ from typing import Any, Final
 
 from provd.core.dependency import Dependency, parse
 from provd.core.entry import Entry, EntryId, Kept, Standing
+from provd.core.facts import Facts, ObjectState, Question
 from provd.core.reading import Found, Reading, Trouble
-from provd.core.verdict import (
-    Facts,
-    Judgement,
-    Judgements,
-    NeedDigests,
-    ObjectState,
-    Question,
-    Verdict,
-    reading_of,
-    settle,
-    triage,
-)
+from provd.core.verdict import Judgement, Judgements, NeedDigests, Verdict, reading_of, settle, triage
 
 SCOPE: Final = b"/r"
 CLOCK: Final = 10

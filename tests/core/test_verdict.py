@@ -36,19 +36,9 @@ from judging import (
 
 from provd.core import evidence
 from provd.core.entry import Entry, EntryId, Kept, Standing
+from provd.core.facts import Facts, ObjectState, Question, Touch
 from provd.core.reading import Found, Reading, Trouble
-from provd.core.verdict import (
-    Facts,
-    NeedDigests,
-    ObjectState,
-    Proof,
-    Question,
-    Touch,
-    Verdict,
-    reading_of,
-    settle,
-    triage,
-)
+from provd.core.verdict import NeedDigests, Proof, Verdict, reading_of, settle, triage
 
 DIRECTORY: Final = kept("dir:d")
 

@@ -32,16 +32,9 @@ from judging import (
 from provd.core import evidence
 from provd.core.dependency import Member, parse
 from provd.core.entry import Kept
+from provd.core.facts import Facts, ObjectState, Question
 from provd.core.reading import Trouble
-from provd.core.verdict import (
-    Facts,
-    Fault,
-    NeedDigests,
-    ObjectState,
-    Proof,
-    Question,
-    triage,
-)
+from provd.core.verdict import Fault, NeedDigests, Proof, triage
 
 DIRTY_OR_UNKNOWN: Final = CONTRACT - {"untouched", "same", "declared", "no-dependencies"}
 

@@ -36,21 +36,9 @@ from judging import (
 from provd.core import verdict
 from provd.core.dependency import Kind
 from provd.core.entry import Entry, EntryId, Kept
+from provd.core.facts import Facts, ObjectState, Question, Touch
 from provd.core.reading import Found, Reading, Signature, Trouble
-from provd.core.verdict import (
-    Facts,
-    Judgement,
-    Judgements,
-    NeedDigests,
-    ObjectState,
-    Proof,
-    Question,
-    Touch,
-    Verdict,
-    reading_of,
-    settle,
-    triage,
-)
+from provd.core.verdict import Judgement, Judgements, NeedDigests, Proof, Verdict, reading_of, settle, triage
 
 HERE: Final = Signature(1, 2, 0o100000, 3, 4, 5)
 STRICT: Final = Question(revalidate=False)

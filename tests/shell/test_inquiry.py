@@ -5,76 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
+from desk import Desk, run
 
-from provd.clocks import Clocks
 from provd.core import errors, params
 from provd.core.entry import EntryId
+from provd.core.facts import Question
 from provd.core.reading import Found, Reading
-from provd.core.records import Outcome
-from provd.core.verdict import Judgement, Question, Verdict
-from provd.daemon import begin_run
-from provd.disk import IgnoreRules, Workers
-from provd.inquiry import Answer, Inquiry
-from provd.recorder import Actions, Entries
-from provd.resolver import Resolver
-from provd.settings import Settings
-from provd.store import Store, View
-
-
-class Desk:
-    """The rooms that a question goes through, without a socket."""
-
-    def __init__(self, home: Path) -> None:
-        self.root = home / "root"
-        self.root.mkdir()
-        settings = Settings(state=str(home), socket="", roots=(os.fsencode(self.root),))
-        self.store = Store(str(home / "store"))
-        run = begin_run(self.store, settings)
-        self.workers = Workers()
-        self.inquiry = Inquiry(self.store, self.workers, IgnoreRules)
-        resolver = Resolver(self.store, self.workers, lambda: [os.fsencode(self.root)])
-        self.clocks = Clocks(self.store, run)
-        self.entries = Entries(self.store, self.inquiry, resolver, self.clocks)
-        self.actions = Actions(self.store, self.inquiry, resolver, self.clocks)
-
-    async def put(self, key: str, **fields: Any) -> Any:
-        given = {"value": msgspec.Raw(b"1")} | fields
-        return await self.entries.put(params.EntryPut(key=key, **given), foreign=False)
-
-    async def judge(self, key: str, **question: bool) -> Judgement:
-        entry_id = EntryId(os.fsencode(self.root), key)
-
-        def targets(view: View) -> dict[EntryId, Any]:
-            return {entry_id: view.entry(entry_id)}
-
-        answer = await self.inquiry.judge(targets, Question(**question), 10)
-        return answer.judgements[entry_id]
-
-    async def write(self, *writes: str) -> None:
-        asked = params.ActionRecord(writes=list(writes), outcome=Outcome.DONE.value)
-        await self.actions.begin(asked, holder=1, foreign=False)
+from provd.core.verdict import Verdict
+from provd.inquiry import Answer
+from provd.watching import Unwatched
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
+    made = Desk(tmp_path, Unwatched())
     yield made
-    made.store.stop()
-    made.workers.close()
-
-
-def run(desk: Desk, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        desk.store.start(asyncio.get_running_loop())
-        await work()
-
-    asyncio.run(main())
+    made.close()
 
 
 def test_the_strict_rule_says_unknown_of_what_was_not_touched(desk: Desk) -> None:

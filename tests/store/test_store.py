@@ -28,7 +28,7 @@ from storing import (
 from provd import faults
 from provd.core import errors
 from provd.core.entry import EntryId
-from provd.core.verdict import ObjectState
+from provd.core.facts import ObjectState
 from provd.store import Store, View, Writer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from storing import ANY_DEPS, ONE, SCOPE, entry, kept, opened, path_deps, put, s
 
 from provd.core.dependency import Kind, Member, touches
 from provd.core.entry import Entry, EntryId, Kept, Standing
-from provd.core.verdict import ObjectState, Touch
+from provd.core.facts import ObjectState, Touch
 from provd.store import Writer
 from provd.store.keys import OpenAction, PathState, Root, Stored
 

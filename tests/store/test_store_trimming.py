@@ -14,9 +14,10 @@ from storing import ANY_DEPS, ONE, RUN, SCOPE, change, entry, gap, kept, opened,
 from provd.core import records
 from provd.core.dependency import Kind, parse
 from provd.core.entry import Entry, EntryId, Kept
+from provd.core.facts import ObjectState, Question, Touch
 from provd.core.reading import Found
 from provd.core.records import ALL, Action, ActionEvent, EntryChange, EntryEvent, Gap
-from provd.core.verdict import Judgements, NeedDigests, ObjectState, Question, Touch, Verdict, settle, triage
+from provd.core.verdict import Judgements, NeedDigests, Verdict, settle, triage
 from provd.store import Store, View, Writer
 from provd.store.keys import Answered, PathState
 

@@ -1,0 +1,194 @@
+"""What lies at a path or in a directory now, and the digest of one file at rest: for the log, not for verdicts.
+
+Rule: nothing is followed and nothing is opened that is not a directory or a regular file. A digest counts only where
+the `stat` of the descriptor is the same before and after, and old enough that a later write would show.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+import xxhash
+
+from provd.core.mutation import DIRECTORY, FILE, LINK, SPECIAL, State
+from provd.disk.files import coarse_clock
+from provd.disk.kernelfs import FileSystems
+
+SLICE: Final = 256
+"""Names of a directory that are looked at in one go."""
+SMALL: Final = 1 << 20
+"""Bytes of a file that is read in one go."""
+BIGGEST: Final = 1 << 30
+"""Bytes of a file above which nothing is hashed."""
+PIECE: Final = 4 << 20
+"""Bytes of a big file that are read at once."""
+TICK: Final = 0.02
+"""Seconds within which a kernel may stamp two changes alike."""
+
+_SECOND: Final = 1_000_000_000
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+_NOATIME: Final = getattr(os, "O_NOATIME", 0)
+_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_BUSY: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
+
+
+class Unlisted(msgspec.Struct, frozen=True):
+    """A directory that could not be listed: `gone` if it is not there (any more), else `why`."""
+
+    gone: bool
+    why: str
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """What a directory holds, by name in order, and the directory's own inode."""
+
+    ino: int
+    names: dict[bytes, State]
+
+
+def state_of(found: os.stat_result) -> State:
+    """The part of an `lstat` that is kept."""
+    mode = found.st_mode
+    if stat.S_ISDIR(mode):
+        return State(DIRECTORY, 0, 0, 0, found.st_ino)
+    sort = FILE if stat.S_ISREG(mode) else LINK if stat.S_ISLNK(mode) else SPECIAL
+    return State(sort, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def look(path: bytes) -> State | None:
+    """What lies at `path`, links not followed; None where nothing does or nobody can say."""
+    try:
+        return state_of(os.lstat(path))
+    except OSError:
+        return None
+
+
+def listing(path: bytes) -> Iterator[Listing | Unlisted | None]:
+    """Lists one directory: None after each slice of names, in the end what it holds."""
+    try:
+        descriptor = os.open(path, _LIST)
+    except OSError as error:
+        yield _unlisted(error)
+        return
+    names: dict[bytes, State] = {}
+    try:
+        own = os.fstat(descriptor)
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                try:
+                    names[os.fsencode(entry.name)] = state_of(entry.stat(follow_symlinks=False))
+                except FileNotFoundError:  # it went meanwhile
+                    continue
+                if len(names) % SLICE == 0:
+                    yield None
+    except OSError as error:
+        yield _unlisted(error)
+        return
+    finally:
+        os.close(descriptor)
+    yield Listing(own.st_ino, dict(sorted(names.items())))
+
+
+def listing_at_once(path: bytes) -> Listing | Unlisted:
+    """The same in one go, for a thread."""
+    found: Listing | Unlisted | None = None
+    for found in listing(path):  # noqa: B007  the last one counts
+        pass
+    assert found is not None
+    return found
+
+
+def _unlisted(error: OSError) -> Unlisted:
+    return Unlisted(error.errno in _GONE, error.strerror or str(error))
+
+
+class Sum(StrEnum):
+    """How hashing a file ended."""
+
+    DONE = "done"
+    MOVING = "moving"
+    """It changed, or it is too young: try again."""
+    BIG = "big"
+    """It is bigger than was allowed."""
+    GONE = "gone"
+    UNREADABLE = "unreadable"
+
+
+class Summed(msgspec.Struct, frozen=True):
+    """The end of one attempt; `digest` (raw) and `state` are set where it is DONE."""
+
+    sum: Sum
+    digest: bytes = b""
+    state: State | None = None
+
+
+def summed(path: bytes, most: int = SMALL, tick: float = TICK) -> Summed:
+    """Hashes the regular file at `path` where it has up to `most` bytes and was not changed for `tick` seconds."""
+    try:
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode) or FileSystems().is_kernel(found.st_dev, path):
+            return Summed(Sum.UNREADABLE)
+        if found.st_size > most:
+            return Summed(Sum.BIG if found.st_size <= BIGGEST else Sum.UNREADABLE)
+        descriptor = _open(path)
+    except OSError as error:
+        return _failed(error)
+    try:
+        return _read(descriptor, found, most, tick)
+    except OSError as error:
+        return _failed(error)
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: bytes) -> int:
+    try:
+        return os.open(path, _READ | _NOATIME)
+    except PermissionError:  # only the owner may leave the time of access alone
+        return os.open(path, _READ)
+
+
+def _read(descriptor: int, found: os.stat_result, most: int, tick: float) -> Summed:
+    clock = coarse_clock()
+    before = os.fstat(descriptor)
+    young = tick > 0 and -_SECOND < clock - before.st_ctime_ns < tick * _SECOND  # not what a stepped clock left behind
+    if young or (before.st_dev, before.st_ino) != (found.st_dev, found.st_ino):
+        return Summed(Sum.MOVING)
+    digest = _digest(descriptor, before.st_size, most)
+    if digest is None or not _same(before, os.fstat(descriptor)):
+        return Summed(Sum.MOVING)
+    return Summed(Sum.DONE, digest, state_of(before))
+
+
+def _digest(descriptor: int, size: int, most: int) -> bytes | None:
+    """The digest of all there is to read; None where that is more than `most` bytes."""
+    if size <= SMALL:
+        data = os.read(descriptor, size + 1)
+        if len(data) == size:
+            return xxhash.xxh3_128_digest(data)
+        return None
+    hasher, total = xxhash.xxh3_128(), 0
+    buffer = memoryview(bytearray(PIECE))
+    while (count := os.readv(descriptor, [buffer])) > 0:
+        hasher.update(buffer[:count])
+        total += count
+        if total > most:
+            return None
+    return hasher.digest()
+
+
+def _same(before: os.stat_result, after: os.stat_result) -> bool:
+    return state_of(before) == state_of(after)
+
+
+def _failed(error: OSError) -> Summed:
+    if error.errno in _GONE:
+        return Summed(Sum.GONE)
+    return Summed(Sum.MOVING if error.errno in _BUSY else Sum.UNREADABLE)

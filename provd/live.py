@@ -1,0 +1,132 @@
+"""The watching of a running daemon: its watchers, the pump behind them and its roots put together.
+
+Rule: a question first takes what the system has to tell. What is mounted is looked at before events are, since a mount
+makes none. When nothing happens, nothing is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from provd.disk import Workers
+from provd.recorder import Roots
+from provd.recorder.mutations import Pump
+from provd.settings import Settings
+from provd.store import Store
+from provd.watch.base import Uncovered, Watcher
+from provd.watch.filesystems import backend_of
+from provd.watch.fleet import Fleet
+from provd.watch.polling import Polling
+
+_LOOK_EVERY: Final = 10.0
+
+
+def _inotify() -> Watcher:
+    from provd.watch.inotify import InotifyWatcher  # noqa: PLC0415  it is not there on every platform
+
+    return InotifyWatcher()
+
+
+def _watchdog() -> Watcher:
+    from provd.watch.observer import ObserverWatcher  # noqa: PLC0415  few need it, and it takes long to load
+
+    return ObserverWatcher()
+
+
+WATCHERS: Final = {"inotify": _inotify, "watchdog": _watchdog}
+
+
+class Live:
+    """See `watching.Watching`. `kept` has the roots, `pump` what becomes of their notices."""
+
+    def __init__(self, settings: Settings, store: Store, workers: Workers) -> None:
+        named = (os.fsencode(settings.state), os.fsencode(settings.socket))
+        self._fleet = Fleet(settings.backend, backend_of, WATCHERS, seconds=settings.poll_seconds)
+        self.pump = Pump(
+            store,
+            self._fleet,
+            workers,
+            own=[*named, *map(os.path.realpath, named)],
+            roots=lambda: self.kept.paths,
+            ignored=self._ignored,
+        )
+        self.kept = Roots(store, named[0], self._fleet, self.pump, workers)
+        self._polling = Polling(self._fleet, workers, self.pump.scan, self.pump.wake, seconds=settings.poll_seconds)
+        self.kept.changed = self._polling.changed
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, grown: asyncio.Event) -> None:
+        """Begins to watch; `grown` is set whenever the log has grown."""
+        loop = asyncio.get_running_loop()
+        self.pump.start(loop)
+        if self._fleet.mounts_fileno() >= 0:
+            loop.add_reader(self._fleet.mounts_fileno(), self._look_at_mounts)
+        self.kept.start()
+        self._tasks = [asyncio.ensure_future(work) for work in (self._polling.run(), self._look(grown))]
+
+    async def close(self) -> None:
+        """Ends watching; what was read and is not recorded is told by the gap of the next run."""
+        for task in self._tasks:
+            task.cancel()
+        await self._polling.close()
+        await self.kept.close()
+        if self._fleet.mounts_fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._fleet.mounts_fileno())
+        self.pump.close()
+        self._fleet.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # what questions need
+
+    @property
+    def roots(self) -> Sequence[bytes]:
+        """The real paths of the roots."""
+        return self.kept.paths
+
+    def read(self) -> None:
+        """Takes what the system has to tell into memory."""
+        self._look_at_mounts()
+        self.pump.read()
+
+    async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
+        """Waits until everything that happened before the call is in the log; False if that takes too long."""
+        self._look_at_mounts()
+        return await self.pump.recorded(timeout)
+
+    async def scanned(self) -> None:
+        """Waits until the roots that are polled were scanned."""
+        await self._polling.scan_now()
+
+    async def settled(self) -> None:
+        """Waits until log and disk agree: all is scanned, recorded and hashed."""
+        await self._polling.scan_now()
+        self._look_at_mounts()
+        await self.kept.settled()
+        await self.pump.settled()
+
+    def uncovered(self, path: bytes) -> list[Uncovered]:
+        """The places at, above or below the real `path` that are not watched now; [] where all of it is."""
+        return self._fleet.uncovered(path)
+
+    def _ignored(self, path: bytes, is_dir: bool) -> bool:
+        return self.kept.ignored(path, is_dir)
+
+    def _look_at_mounts(self) -> None:
+        """Looks at the roots again where something was mounted or unmounted."""
+        if self._fleet.mounts_changed():
+            self._fleet.check()
+            self.pump.kick()
+
+    async def _look(self, grown: asyncio.Event) -> None:
+        """Looks whether roots went or came back, some time after anything happened and as long as one is not whole."""
+        while True:
+            if all(self.kept.state(path).state == "watching" for path in self.kept.paths):
+                grown.clear()
+                await grown.wait()
+            await asyncio.sleep(_LOOK_EVERY)
+            self._fleet.check()
+            self.pump.kick()
+            await self.kept.check()

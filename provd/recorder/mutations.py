@@ -1,0 +1,425 @@
+"""The pump: notices of a watcher become records of the log, and the table of files follows.
+
+Rule: reading comes before parsing, parsing before scanning, scanning before hashing. One task does all of it, so that
+what it found on the disk is written before it takes what happened later; it ends when there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+import structlog
+
+from provd.core.dependency import is_under
+from provd.core.mutation import Change, Listed, State, Step, fold
+from provd.core.notice import Covered, Lost, Moved, Notice, Scan
+from provd.core.records import ALL, Coverage, Gap
+from provd.disk.states import look
+from provd.disk.workers import Workers
+from provd.recorder.applying import Apply, Contents, Forget, Item, Looked, Outcome
+from provd.recorder.hashing import Hashing, Keep, Result
+from provd.recorder.owing import Owing, unwritten
+from provd.recorder.scanning import Scanning
+from provd.store import Store
+from provd.watch.base import Ignored, Watcher
+
+BATCH: Final = 512
+"""Notices that are taken at once."""
+SLICE: Final = 64
+"""Paths that are looked at in one go."""
+REARM: Final = 0.005
+"""Seconds after a wake-up until the next one: what comes in between is taken together."""
+_PATIENCE: Final = 2.0
+_LONGEST: Final = 30.0
+MISSED: Final = "something may have come and gone here unseen"
+
+T = TypeVar("T")
+log = structlog.get_logger("pump")
+
+
+class NotWrittenError(Exception):
+    """The store refused records."""
+
+
+class Counters(msgspec.Struct):
+    """Since the start: mutations recorded, files hashed, times that events were lost, scans that were begun."""
+
+    recorded: int = 0
+    hashed: int = 0
+    lost: int = 0
+    scans: int = 0
+
+
+class Pump:
+    """The only consumer of a watcher. All methods are for the event loop's thread.
+
+    `own` are the real paths of the daemon's own places, of which nothing is recorded. `roots` gives the roots of the
+    moment, `ignored` the rules.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        watcher: Watcher,
+        workers: Workers,
+        *,
+        own: Sequence[bytes] = (),
+        now: Callable[[], int] = time.time_ns,
+        roots: Callable[[], Iterable[bytes]] = lambda: (),
+        ignored: Ignored = lambda _path, _is_dir: False,
+    ) -> None:
+        self._store = store
+        self._watcher = watcher
+        self._workers = workers
+        self._own = tuple(own)
+        self._now = now
+        self._roots = roots
+        self.counters = Counters()
+        self.scanning = Scanning(workers, self._write, self._waits, self.kick, own)
+        self.scanning.ignored = ignored
+        self.scanning.coverage = self._coverage
+        self.scanning.now = now
+        self.scanning.begun = self._begun
+        self.hashing = Hashing(workers, self.kick)
+        self.owing = Owing(store, self._paid)
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self._closed = False
+        self._descriptors: list[int] = []
+        self._arming: asyncio.TimerHandle | None = None
+        self._barriers: list[asyncio.Future[bool]] = []
+        self._settling: list[asyncio.Future[None]] = []
+        self._forgets: list[tuple[bytes, tuple[bytes, ...], asyncio.Future[None]]] = []
+        self._taken = 0  # notices that are not recorded yet
+
+    # what the daemon calls
+
+    def start(self, loop: asyncio.AbstractEventLoop, descriptors: Iterable[int] | None = None) -> None:
+        """Watches the watcher's descriptors; the first wake-up is answered at once, the next one a little later."""
+        self._descriptors = [fd for fd in descriptors or (self._watcher.fileno(),) if fd >= 0]
+        self._arm(loop)
+        self.wake()
+
+    def wake(self) -> None:
+        """Reads at once what the system has to tell, and has it processed."""
+        self.read()
+        self.kick()
+
+    def read(self) -> None:
+        """Reads what the system has to tell; it is processed in the background."""
+        if self._watcher.read():
+            self.kick()
+
+    def kick(self) -> None:
+        """Has the task look whether there is something to do."""
+        if self._closed:
+            return
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._work())
+        else:
+            self._again = True
+
+    async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  what is late is told
+        """Waits until all that happened before the call is durable in the log; False if it is not in time.
+
+        False as well where records were lost and the gap that says so could not be written.
+        """
+        waits = self._watcher.read() > 0
+        if not waits and not self.owing and (self._task is None or self._task.done()):
+            return True
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._barriers.append(future)
+        self.kick()
+        done, _ = await asyncio.wait({future}, timeout=timeout)
+        if not done:
+            self._barriers = [barrier for barrier in self._barriers if barrier is not future]
+        return bool(done) and future.result()
+
+    async def scan(self, path: bytes, *, first: bool = False) -> None:
+        """Compares the tree at `path` with the table and records what differs.
+
+        `first`: its coverage is recorded afterwards. What was never listed before is only taken into the table.
+        """
+        scan = self.scanning.want(path, first=first)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        scan.waiting.append(future)
+        self.kick()
+        await future
+
+    async def forget(self, root: bytes, keep: Sequence[bytes] = ()) -> None:
+        """Takes a root that was removed out of the table, but not the roots `keep` at, above or below it."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._forgets.append((root, tuple(keep), future))
+        self.scanning.forget(root)
+        self.kick()
+        await future
+
+    async def settled(self) -> None:
+        """Waits until all is recorded, compared and hashed."""
+        self._watcher.read()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._settling.append(future)
+        self.kick()
+        await future
+
+    @property
+    def behind(self) -> int:
+        """Notices that were taken and are not recorded, and files that wait for their digest."""
+        return self._taken + len(self.hashing)
+
+    @property
+    def rest(self) -> float:
+        """Seconds for which nothing may have happened to a file before it is hashed."""
+        return self.hashing.rest
+
+    @rest.setter
+    def rest(self, seconds: float) -> None:
+        self.hashing.rest = seconds
+
+    def close(self) -> None:
+        """Ends all work; what was read and not recorded is told by the gap of the next run."""
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        for fd in self._descriptors:
+            loop.remove_reader(fd)
+        if self._arming is not None:
+            self._arming.cancel()
+        self.scanning.close()
+        self.hashing.close()
+        self.owing.close()
+        if self._task is not None:
+            self._task.cancel()
+        for barrier in self._barriers:
+            _answer(barrier, value=False)
+        for waiting in (*self._settling, *(future for *_, future in self._forgets)):
+            _answer(waiting, value=None)
+
+    # waking
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        for fd in self._descriptors:
+            loop.add_reader(fd, self._woken, loop)
+
+    def _woken(self, loop: asyncio.AbstractEventLoop) -> None:
+        for fd in self._descriptors:
+            loop.remove_reader(fd)
+        self._arming = loop.call_later(REARM, self._arm, loop)
+        self.wake()
+
+    def _waits(self) -> bool:
+        """Reads what the system has to tell; whether anything waits."""
+        return self._watcher.read() > 0
+
+    # the task
+
+    async def _work(self) -> None:
+        self._again = True
+        while self._again and not self._closed:
+            self._again = False
+            try:
+                while await self._piece():
+                    pass
+            except NotWrittenError:
+                self.scanning.abandon()
+            except Exception as error:
+                log.exception("the pump failed")
+                self.scanning.abandon()
+                self.owing.owe(self._roots(), f"internal: {error!r}")
+
+    async def _piece(self) -> bool:
+        """Does the most urgent piece of work; False if there is nothing to do now."""
+        if await self._notices():
+            return True
+        for barrier in self._barriers:
+            _answer(barrier, value=not self.owing)
+        self._barriers.clear()
+        self.scanning.quiet()
+        if await self._forget_one() or await self.scanning.step() or await self._hash():
+            return True
+        if not self.scanning.busy and not len(self.hashing) and not self.owing:
+            for future in self._settling:
+                _answer(future, value=None)
+            self._settling.clear()
+        return False
+
+    async def _notices(self) -> bool:
+        """Records a batch of what has happened; False where nothing waits, and then nothing else had its turn."""
+        self._watcher.read()
+        notices = self._watcher.take(BATCH)
+        if not notices:
+            return False
+        self._taken = len(notices)
+        scopes = {place for notice in notices for place in _places(notice)}
+        try:
+            items, after = await self._look(fold(notices, self._own))
+            await self._write(items)
+            for step in after:
+                self._follow(step)
+        except NotWrittenError:
+            pass  # the gap that is owed brings a scan
+        except Exception as error:
+            log.exception("notices were not recorded")
+            self.owing.owe(self._roots_of(scopes), f"internal: {error!r}")
+        finally:
+            self._taken = 0
+        return True
+
+    async def _look(self, steps: Sequence[Step]) -> tuple[list[Item], list[Lost | Scan]]:
+        """What lies at the paths of the steps, and what is to be done afterwards."""
+        items: list[Item] = []
+        after: list[Lost | Scan] = []
+        far = await self._look_apart(steps)
+        for number, step in enumerate(steps):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+                self._watcher.read()
+            match step:
+                case Change() | Moved():
+                    items.append(self._looked(step, far))
+                case Listed():
+                    if step.missed:
+                        items.append(Gap(self._now(), step.path, f"{MISSED}: {step.missed}"))
+                    items += await self.scanning.list_for(step.path, step.but)
+                case Lost():
+                    self.counters.lost += 1
+                    items.append(Gap(self._now(), step.path, step.reason))
+                    after.append(step)
+                case Covered():
+                    items.append(Coverage(self._now(), step.path, step.coverage, step.why))
+                    items.append(Gap(self._now(), step.path, step.why or f"coverage is {step.coverage} from here on"))
+                case Scan():
+                    after.append(step)
+        return items, after
+
+    def _looked(self, step: Change | Moved, far: dict[bytes, State | None] | None) -> Looked:
+        self.scanning.looked(step.path.rpartition(b"/")[0] or b"/")
+        at = look if far is None else far.get
+        return Looked(step, at(step.path), isinstance(step, Moved) and at(step.source) is not None)
+
+    async def _look_apart(self, steps: Sequence[Step]) -> dict[bytes, State | None] | None:
+        """The same from threads where a path may hang; None where none does."""
+        mounts = self._workers.mounts.now()
+        if mounts.all_local:
+            return None
+        paths = {step.path for step in steps} | {step.source for step in steps if isinstance(step, Moved)}
+        if all(mounts.may_hang_at(path) is None for path in paths):
+            return None
+        return await self._workers.each(look, sorted(paths), _PATIENCE)
+
+    def _follow(self, step: Lost | Scan) -> None:
+        if isinstance(step, Lost):
+            self.scanning.lost(step.path)
+        else:
+            self.scanning.want(step.path)
+
+    async def _write(self, items: Sequence[Item]) -> list[Outcome]:
+        """Has items written, in as many commands as it takes.
+
+        Raises NotWrittenError where that was refused; then a gap is owed for what was not written.
+        """
+        outcomes: list[Outcome] = []
+        start = 0
+        while start < len(items):
+            try:
+                outcome = await self._store.submit(Apply(items, start))
+            except Exception as error:  # refused or failed: a gap says so when it can be written
+                log.warning("records could not be written", reason=str(error))
+                self.owing.owe(self._roots_of({p for i in items[start:] for p in _named(i)}), unwritten(error))
+                raise NotWrittenError from error
+            self._take_over(outcome)
+            outcomes.append(outcome)
+            start = outcome.next
+        return outcomes
+
+    def _take_over(self, outcome: Outcome) -> None:
+        self.counters.recorded += outcome.recorded
+        for of in outcome.superseded:
+            self.hashing.superseded(of)
+        superseded = set(outcome.superseded)
+        for of, path in outcome.pending:
+            if of not in superseded:
+                self.hashing.add(of, path)
+        for of, source, path in outcome.moved:
+            self.hashing.moved(of, source, path)
+            self.scanning.moved(source, path)
+        for path in outcome.unknown:
+            self.scanning.want(path)
+        for path in outcome.doubtful:
+            self.scanning.doubt(path)
+
+    async def _forget_one(self) -> bool:
+        if not self._forgets:
+            return False
+        root, keep, future = self._forgets.pop(0)
+        try:
+            while not (outcome := await self._store.submit(Forget(root, keep))).next:
+                self._take_over(outcome)
+            self._take_over(outcome)
+        except Exception as error:  # noqa: BLE001  rows that are left are found again when the root is added
+            log.warning("rows of a removed root were left", reason=str(error))
+        _answer(future, value=None)
+        return True
+
+    async def _hash(self) -> bool:
+        found = await self.hashing.read(self._waits)
+        if not found:
+            return False
+        results = [Result(of, self.hashing.now(of, path), summed) for of, path, summed in found]
+        try:
+            kept = await self._store.submit(Keep(results, quiet=not self._waits()))
+        except Exception as error:  # noqa: BLE001  the rows still say pending, and the next scan takes them up
+            log.warning("digests could not be written", reason=str(error))
+            for root in self._roots_of(result.path for result in results):
+                self.scanning.want(root, delay=_LONGEST)
+            return True
+        self.counters.hashed += kept.hashed
+        self.counters.recorded += kept.recorded
+        self.hashing.again(found, kept.again)
+        return True
+
+    # what could not be told
+
+    def _roots_of(self, paths: Iterable[bytes]) -> set[bytes]:
+        """The roots that the paths lie in, the innermost ones; a path outside all of them stands for itself."""
+        roots = sorted(self._roots(), key=len, reverse=True)
+        return {next((root for root in roots if is_under(path, root)), path) for path in paths}
+
+    def _paid(self, scope: bytes) -> None:
+        """The gap is durable; what was not recorded is found by a scan."""
+        for path in self._roots() if scope == ALL else (scope,):
+            self.scanning.lost(path)
+        self.kick()
+
+    def _begun(self) -> None:
+        self.counters.scans += 1
+
+    def _coverage(self, root: bytes) -> tuple[str, str]:
+        state = self._watcher.state(root)
+        return state.coverage, state.uncovered[0].why if state.uncovered else ""
+
+
+def _places(notice: Notice) -> tuple[bytes, ...]:
+    return (notice.source, notice.path) if isinstance(notice, Moved) else (notice.path,)
+
+
+def _named(item: Item) -> tuple[bytes, ...]:
+    match item:
+        case Looked(step=Moved() as moved):
+            return moved.source, moved.path
+        case Looked():
+            return (item.step.path,)
+        case Contents():
+            return (item.directory,)
+        case Gap():
+            return (item.scope,)
+        case Coverage():
+            return (item.path,)
+
+
+def _answer(future: asyncio.Future[T], *, value: T) -> None:
+    if not future.done():
+        future.set_result(value)

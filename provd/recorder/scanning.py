@@ -1,0 +1,377 @@
+"""Comparing trees with the table of files: the scans that are wanted, and one step of them at a time.
+
+Rule: what a listing found is compared before any notice that came after it is taken, so that it never overwrites
+what is newer; where that cannot be (a thread lists), a directory that was touched meanwhile is listed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from provd.core.dependency import is_under
+from provd.core.mutation import DIRECTORY, State
+from provd.core.records import Coverage, Origin
+from provd.disk.states import SLICE, Listing, Unlisted, listing, listing_at_once, look
+from provd.disk.workers import Workers
+from provd.recorder.applying import Contents, Item, Outcome
+from provd.watch.base import Ignored
+
+CHUNK: Final = 2000
+"""Names that are compared in one item, and about as many in one command."""
+_DOUBTFUL: Final = 16
+_PATIENCE: Final = 5.0
+_RELISTED: Final = 3
+_FORGIVEN: Final = 60.0
+_LONGEST: Final = 30.0
+
+log = structlog.get_logger("pump")
+
+
+class Applies(Protocol):
+    """What writes items; the outcomes come piece by piece."""
+
+    def __call__(self, items: Sequence[Item]) -> Awaitable[list[Outcome]]:
+        """Writes them."""
+
+
+class Scan:
+    """One scan: of which tree, from when on (seconds of the loop), and who waits for it."""
+
+    def __init__(self, path: bytes, at: float, *, first: bool = False) -> None:
+        self.path = path
+        self.at = at
+        self.first = first
+        self.stack: list[bytes] = []
+        self.begun = False
+        self.waiting: list[asyncio.Future[None]] = []
+
+    def done(self) -> None:
+        """Tells who waits."""
+        for future in self.waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class Scanning:
+    """The scans to come and the one that is under way, and the directories whose rows are in doubt."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        apply: Applies,
+        waits: Callable[[], bool],
+        kick: Callable[[], None],
+        own: Sequence[bytes],
+    ) -> None:
+        self.ignored: Ignored = lambda _path, _is_dir: False
+        self.coverage: Callable[[bytes], tuple[str, str]] = lambda _path: ("none", "")
+        self.now: Callable[[], int] = lambda: 0
+        self.backoff = 0.5
+        self.begun: Callable[[], None] = lambda: None
+        self.ended: Callable[[bytes, float], None] = lambda _path, _seconds: None
+        self._workers = workers
+        self._apply = apply
+        self._waits = waits
+        self._kick = kick
+        self._own = frozenset(own)
+        self._queue: deque[Scan] = deque()
+        self._current: Scan | None = None
+        self._doubtful: dict[bytes, None] = {}
+        self._looked: set[bytes] = set()
+        self._lost: dict[bytes, tuple[int, float]] = {}
+        self._flight: _Flight | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is still to be compared."""
+        return bool(self._queue or self._current or self._doubtful)
+
+    # what is wanted
+
+    def want(self, path: bytes, *, first: bool = False, delay: float = 0.0) -> Scan:
+        """A scan of the tree at `path`, together with one of it or of a tree above that has not begun."""
+        at = asyncio.get_running_loop().time() + delay
+        for scan in self._queue:
+            if is_under(path, scan.path) and (scan.path == path or not first):
+                scan.first = scan.first or first
+                if not delay:
+                    scan.at = min(scan.at, at)
+                return scan
+        new = Scan(path, at, first=first)
+        for scan in [s for s in self._queue if is_under(s.path, path) and not s.first]:
+            self._queue.remove(scan)
+            new.waiting += scan.waiting
+        self._queue.append(new)
+        return new
+
+    def lost(self, path: bytes) -> None:
+        """Events were lost: a scan, and ever later where that happens again and again."""
+        self.want(path, delay=self._delay(path))
+
+    def _delay(self, path: bytes) -> float:
+        """Seconds until the next scan of a tree that is not the first one in a short time."""
+        now = asyncio.get_running_loop().time()
+        times, last = self._lost.get(path, (0, now))
+        times = 0 if now - last > _FORGIVEN else times
+        self._lost[path] = (times + 1, now)
+        return float(min(self.backoff * 2 ** (times - 1), _LONGEST)) if times else 0.0
+
+    def doubt(self, directory: bytes) -> None:
+        """The rows of a directory may not be what is there: it is listed when nothing waits."""
+        self._doubtful[directory] = None
+
+    def looked(self, directory: bytes) -> None:
+        """Something in this directory was looked at by its path."""
+        self._looked.add(directory)
+        if self._flight is not None and self._flight.path == directory:
+            self._flight.touched = True
+
+    def moved(self, source: bytes, path: bytes) -> None:
+        """A directory got another name: what was looked at by the old one may have been something else."""
+        for directory in [d for d in (*self._looked, *self._doubtful) if is_under(d, source)]:
+            self.doubt(path + directory[len(source) :])
+        for scan in (*self._queue, *((self._current,) if self._current else ())):
+            if scan.begun and (is_under(source, scan.path) or is_under(path, scan.path)):
+                scan.stack.append(path)
+        if self._flight is not None:
+            self._flight.touched = True
+
+    def quiet(self) -> None:
+        """All that happened until now was taken: what was looked at by its path was what it seemed to be."""
+        self._looked.clear()
+
+    def forget(self, root: bytes) -> None:
+        """No scan of a root that was removed."""
+        for scan in [s for s in self._queue if s.path == root]:
+            self._queue.remove(scan)
+            scan.done()
+        if self._current is not None and self._current.path == root:
+            self._finish(self._current)
+
+    def close(self) -> None:
+        """Tells who waits, and gives up."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for scan in (*self._queue, *((self._current,) if self._current else ())):
+            scan.done()
+        self._queue.clear()
+        self._current = None
+        self._doubtful.clear()
+
+    # working
+
+    async def step(self) -> bool:
+        """Does a piece of what there is to do; False if there is nothing to do at this moment."""
+        if self._doubtful:
+            return await self._check_doubtful()
+        scan = self._current or self._next()
+        if scan is None:
+            return False
+        self._current = scan
+        if not scan.begun:
+            await self._begin(scan)
+            return True
+        if scan.stack:
+            return await self._visit(scan)
+        await self._end(scan)
+        return True
+
+    def _next(self) -> Scan | None:
+        loop = asyncio.get_running_loop()
+        ready = [scan for scan in self._queue if scan.at <= loop.time()]
+        if ready:
+            self._queue.remove(ready[0])
+            return ready[0]
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._queue:
+            self._timer = loop.call_at(min(scan.at for scan in self._queue), self._due)
+        return None
+
+    def _due(self) -> None:
+        self._timer = None
+        self._kick()
+
+    async def _check_doubtful(self) -> bool:
+        some = list(self._doubtful)[:_DOUBTFUL]
+        items: list[Item] = []
+        for directory in some:
+            if self._may_hang(directory):
+                self.want(directory)
+                continue
+            found = await self._list(directory)
+            if isinstance(found, Listing):
+                items += self._contents(directory, found, guarded=True)
+            elif found.gone:
+                items.append(_name(directory, look(directory)))
+        if self._waits():  # what waits may say what they are
+            return True
+        for directory in some:
+            self._doubtful.pop(directory, None)
+        for outcome in await self._apply(items):
+            for directory in outcome.below:
+                self.doubt(directory)
+        return True
+
+    async def _begin(self, scan: Scan) -> None:
+        self.begun()
+        scan.begun = True
+        scan.at = asyncio.get_running_loop().time()
+        if self._may_hang(scan.path):
+            scan.stack = [scan.path]  # whether it is there is found by listing it
+            return
+        now = look(scan.path)
+        if scan.path != b"/":
+            await self._apply([_name(scan.path, now)])
+        if now is not None and now.sort == DIRECTORY:
+            scan.stack.append(scan.path)
+
+    async def _visit(self, scan: Scan) -> bool:
+        items: list[Item] = []
+        size, turn = 0, SLICE
+        while scan.stack and size < CHUNK:
+            if size >= turn:
+                turn = size + SLICE
+                await asyncio.sleep(0)
+            directory = scan.stack.pop()
+            if self._may_hang(directory):
+                if items:
+                    scan.stack.append(directory)
+                    break
+                found = self._listed_apart(directory)
+                if found is None:
+                    scan.stack.append(directory)
+                    return False
+            else:
+                found = await self._list(directory)
+            if isinstance(found, Listing):
+                items += self._contents(directory, found)
+                size += len(found.names) + 1
+                prefix = directory.rstrip(b"/") + b"/"
+                below = [n for n, state in found.names.items() if state.sort == DIRECTORY]
+                scan.stack += [prefix + n for n in reversed(below) if not self._aside(prefix + n, is_dir=True)]
+            elif not found.gone:
+                log.info("a directory cannot be listed", path=os.fsdecode(directory), why=found.why)
+            if self._waits():
+                break
+        await self._apply(items)
+        return True
+
+    async def _end(self, scan: Scan) -> None:
+        if scan.first:
+            coverage, why = self.coverage(scan.path)
+            await self._apply([Coverage(self.now(), scan.path, coverage, why)])
+        self.ended(scan.path, asyncio.get_running_loop().time() - scan.at)
+        self._finish(scan)
+
+    def abandon(self) -> None:
+        """Gives up what is under way, since it failed; the scan is wanted anew, ever later."""
+        self._doubtful.clear()
+        scan, self._current, self._flight = self._current, None, None
+        if scan is not None:
+            self._lost.setdefault(scan.path, (1, asyncio.get_running_loop().time()))
+            again = self.want(scan.path, first=scan.first, delay=self._delay(scan.path))
+            again.waiting += scan.waiting
+
+    def _finish(self, scan: Scan) -> None:
+        self._current = None
+        self._flight = None
+        scan.done()
+
+    # listing
+
+    async def list_for(self, directory: bytes, but: frozenset[bytes]) -> list[Contents]:
+        """What a directory that has appeared holds."""
+        self.looked(directory)
+        if self._may_hang(directory):
+            self.want(directory)
+            return []
+        found = await self._list(directory)
+        if isinstance(found, Unlisted):
+            return []
+        return self._contents(directory, found, but=but, origin=Origin.WATCH)
+
+    async def _list(self, directory: bytes) -> Listing | Unlisted:
+        """Lists a directory in slices, so that others have their turn."""
+        for found in listing(directory):
+            if found is not None:
+                return found
+            self._waits()  # the kernel's queue must not fill meanwhile
+            await asyncio.sleep(0)
+        raise AssertionError(directory)
+
+    def _listed_apart(self, directory: bytes) -> Listing | Unlisted | None:
+        """What a thread found in a directory that may hang; None until it is back."""
+        flight = self._flight
+        if flight is None or flight.path != directory:
+            self._flight = _Flight(self._workers, directory, self._kick)
+            return None
+        found = flight.found
+        if found is None:
+            return None
+        self._flight = None
+        if flight.touched and flight.times < _RELISTED:
+            self._flight = _Flight(self._workers, directory, self._kick, flight.times + 1)
+            return None
+        return found
+
+    def _may_hang(self, path: bytes) -> bool:
+        return self._workers.mounts.now().may_hang_at(path) is not None
+
+    def _aside(self, path: bytes, *, is_dir: bool) -> bool:
+        return path in self._own or self.ignored(path, is_dir)
+
+    def _contents(
+        self,
+        directory: bytes,
+        found: Listing,
+        *,
+        but: frozenset[bytes] = frozenset(),
+        origin: Origin = Origin.SCAN,
+        guarded: bool = False,
+    ) -> list[Contents]:
+        """A listing as items of a bounded size."""
+        prefix = directory.rstrip(b"/") + b"/"
+        aside = frozenset(n for n, s in found.names.items() if self._aside(prefix + n, is_dir=s.sort == DIRECTORY))
+        names = [(n, s) for n, s in found.names.items() if n not in aside]
+        pieces = [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)] or [[]]
+        lows = [b"", *(piece[0][0] for piece in pieces[1:])]
+        return [
+            Contents(
+                directory, dict(piece), low, high, but, aside, found.ino, origin, last=high is None, guarded=guarded
+            )
+            for piece, low, high in zip(pieces, lows, [*lows[1:], None], strict=True)
+        ]
+
+
+class _Flight:
+    """A directory that a thread lists. `touched` says that something happened there meanwhile."""
+
+    def __init__(self, workers: Workers, path: bytes, kick: Callable[[], None], times: int = 0) -> None:
+        self.path = path
+        self.times = times
+        self.touched = False
+        self.found: Listing | Unlisted | None = None
+        self._task = asyncio.ensure_future(self._fly(workers, kick))
+
+    async def _fly(self, workers: Workers, kick: Callable[[], None]) -> None:
+        try:
+            self.found = await workers.call(listing_at_once, self.path, timeout=_PATIENCE, about=self.path)
+        except Exception as error:  # noqa: BLE001  it is told, and the scan goes on
+            self.found = Unlisted(gone=False, why=str(error))
+        kick()
+
+
+def _name(path: bytes, now: State | None) -> Contents:
+    """What one name is, as contents of the directory that holds it."""
+    directory, _, name = path.rpartition(b"/")
+    names = {} if now is None else {name: now}
+    return Contents(directory or b"/", names, name, name + b"\0", origin=Origin.SCAN, last=False, guarded=True)

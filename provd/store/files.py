@@ -1,0 +1,213 @@
+"""The table of files: what was last known of each path, as a tree of directories.
+
+Rule: a row hangs in its directory's number, so that a directory is renamed by moving one row, whatever is below. The
+tree begins at `/`: a root inside another one is the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, cast
+
+import lmdb
+import msgspec
+
+from provd.core.mutation import DIRECTORY, State
+from provd.store.reads import View
+from provd.store.writes import Writer
+
+_TABLE: Final = "files"
+_TOP: Final = 0
+_NUMBER: Final = 8
+_COUNTER: Final = bytes(_NUMBER)
+"""The key of the greatest number: a name is never empty."""
+_TOP_KEY: Final = bytes(_NUMBER) + b"/"
+"""The key of `/` itself: no name has a slash."""
+UNKNOWN: Final = State(DIRECTORY, 0, 0, 0, 0)
+"""The state of a directory of which only the name is known."""
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of one path.
+
+    `of` is the position of its newest mutation, 0 where there was none; `pending` says that the digest of that one is
+    still to come. `digest` is XXH3-128 of a content that was read while `state` held, empty where it was not read.
+    `number` is a directory's own; `listed` says that what is in it was compared with the disk once.
+    """
+
+    state: State
+    of: int = 0
+    pending: bool = False
+    digest: bytes = b""
+    number: int = 0
+    listed: bool = False
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether rows may hang below it."""
+        return self.state.sort == DIRECTORY
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Row).decode
+_ROOT: Final = Row(UNKNOWN, number=_TOP)
+
+
+class Files:
+    """The table inside one view; what changes it needs a Writer. Paths are absolute, without `.`, `..` or `//`."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._txn: lmdb.Transaction = view._txn  # noqa: SLF001  the same room
+        self._db = view._tables[_TABLE]  # noqa: SLF001
+        self._numbers = {b"/": _TOP}
+
+    # looking
+
+    def get(self, path: bytes) -> Row | None:
+        """The row of a path, None where nothing is known of it. `/` is always known."""
+        if path == b"/":
+            return self._at(_TOP_KEY) or _ROOT
+        key = self._key(path)
+        return None if key is None else self._at(key)
+
+    def children(
+        self, directory: bytes, low: bytes = b"", high: bytes | None = None, limit: int | None = None
+    ) -> dict[bytes, Row]:
+        """Up to `limit` rows directly inside a directory by name, in order: names from `low` on and before `high`."""
+        number = self._number(directory)
+        if number is None:
+            return {}
+        prefix = _packed(number)
+        cursor = self._txn.cursor(db=self._db)
+        found: dict[bytes, Row] = {}
+        if not cursor.set_range(prefix + (low or b"\0")):
+            return found
+        for row in cursor:
+            key, value = cast("tuple[bytes, bytes]", row)
+            name = key[_NUMBER:]
+            if not key.startswith(prefix) or (high is not None and name >= high):
+                break
+            if len(found) == limit:
+                break
+            if name != b"/":
+                found[name] = _decode(value)
+        return found
+
+    def below(self, directory: bytes) -> Iterator[tuple[bytes, Row]]:
+        """All paths below a directory with their rows, each directory after what is in it."""
+        start = directory.rstrip(b"/") + b"/"
+        stack = [(directory, iter(self.children(directory).items()))]
+        rows: list[tuple[bytes, Row]] = []
+        while stack:
+            at, names = stack[-1]
+            for name, row in names:
+                path = (start if at == directory else at + b"/") + name
+                if row.is_directory:
+                    rows.append((path, row))
+                    stack.append((path, iter(self.children(path).items())))
+                    break
+                yield path, row
+            else:
+                stack.pop()
+                if rows and stack:
+                    yield rows.pop()
+
+    def count(self) -> int:
+        """How many paths are known in all, the directories above the roots included."""
+        entries: int = self._txn.stat(self._db)["entries"]
+        return entries - sum(self._txn.get(key, db=self._db) is not None for key in (_COUNTER, _TOP_KEY))
+
+    # changing
+
+    def put(self, path: bytes, row: Row) -> Row:
+        """Keeps the row of a path; a directory without a number gets one. Makes the directories above it known."""
+        if row.is_directory and not row.number and path != b"/":
+            row = msgspec.structs.replace(row, number=self._next())
+        key = self._key(path, make=True)
+        assert key is not None
+        self._write(key, row)
+        if row.is_directory:
+            self._numbers[path] = row.number
+        else:
+            self._numbers.pop(path, None)
+        return row
+
+    def fill(self, directory: bytes, rows: Iterable[tuple[bytes, State]]) -> None:
+        """Keeps names that were never known before, in order, in a directory; nothing was ever recorded of them."""
+        number = self._number(directory, make=True)
+        assert number is not None
+        prefix = _packed(number)
+        items = []
+        for name, state in rows:
+            row = Row(state, number=self._next()) if state.sort == DIRECTORY else Row(state)
+            items.append((prefix + name, _encode(row)))
+        if items:
+            self._writer().wrote += len(items)
+            self._txn.cursor(db=self._db).putmulti(items)
+
+    def delete(self, path: bytes) -> None:
+        """Takes away one row. Nothing may hang below it."""
+        key = self._key(path)
+        if key is not None:
+            self._writer().wrote += 1
+            self._txn.delete(key, db=self._db)
+            self._numbers.pop(path, None)
+
+    def move(self, source: bytes, path: bytes) -> None:
+        """Gives the row of `source` another name; nothing may hang below what `path` was."""
+        row = self.get(source)
+        assert row is not None
+        key = self._key(path, make=True)
+        assert key is not None
+        self.delete(source)
+        self._write(key, row)
+        if row.is_directory:
+            self._numbers = {b"/": _TOP}  # all paths below have changed
+
+    # inside
+
+    def _writer(self) -> Writer:
+        assert isinstance(self._view, Writer)
+        return self._view
+
+    def _at(self, key: bytes) -> Row | None:
+        value = self._txn.get(key, db=self._db)
+        return None if value is None else _decode(cast("bytes", value))
+
+    def _write(self, key: bytes, row: Row) -> None:
+        self._writer().wrote += 1
+        self._txn.put(key, _encode(row), db=self._db)
+
+    def _key(self, path: bytes, *, make: bool = False) -> bytes | None:
+        directory, _, name = path.rpartition(b"/")
+        if not name:
+            return _TOP_KEY
+        number = self._number(directory or b"/", make=make)
+        return None if number is None else _packed(number) + name
+
+    def _number(self, directory: bytes, *, make: bool = False) -> int | None:
+        """The number of a directory, None where it is not known as one; `make` makes it known."""
+        known = self._numbers.get(directory)
+        if known is not None:
+            return known
+        key = self._key(directory, make=make)
+        row = None if key is None else self._at(key)
+        if row is None or not row.is_directory:
+            if key is None or not make:
+                return None
+            row = msgspec.structs.replace(row or _ROOT, state=UNKNOWN, digest=b"", number=self._next())
+            self._write(key, row)
+        self._numbers[directory] = row.number
+        return row.number
+
+    def _next(self) -> int:
+        kept = self._txn.get(_COUNTER, db=self._db)
+        number = 1 if kept is None else int.from_bytes(cast("bytes", kept), "big") + 1
+        self._writer().wrote += 1
+        self._txn.put(_COUNTER, _packed(number), db=self._db)
+        return number
+
+
+def _packed(number: int) -> bytes:
+    return number.to_bytes(_NUMBER, "big")

@@ -1,0 +1,175 @@
+"""When a path was last named by a mutation, and when nobody vouched for it: what silence of the log is worth.
+
+Rule: a row holds positions, so that a question costs as many rows as a path has names, however many records there
+are. A directory's row knows the newest mutation anywhere below it; only patterns have to look at their members.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from provd.core import glob, records
+from provd.core.dependency import PATTERN_KINDS, SET_KINDS, Dependency, Kind, base, is_under
+from provd.core.entry import Kept
+from provd.store import keys
+from provd.store.rows import Rows
+
+PATH_MAX: Final = 4096
+"""Bytes of a path that the system takes: nobody writes to a longer one."""
+_POSITIONS: Final = struct.Struct(">5Q")
+_POSITION: Final = struct.Struct(">Q")
+
+
+class Mention:
+    """The newest positions at which mutations named a path.
+
+    `newest` is that of any mutation of the path itself, `structural` of one that changed whether it is there or of
+    what type, `below` of any of something below it, `inside` of a structural one directly inside it. `hashed` is the
+    position of the digest of the `newest` one. 0 stands for none.
+    """
+
+    __slots__ = ("below", "hashed", "inside", "newest", "structural")
+
+    def __init__(self, newest: int = 0, structural: int = 0, below: int = 0, inside: int = 0, hashed: int = 0) -> None:
+        self.newest = newest
+        self.structural = structural
+        self.below = below
+        self.inside = inside
+        self.hashed = hashed
+
+    def forget(self, position: int) -> None:
+        """The record at `position` was trimmed, after all before it."""
+        if self.newest <= position:
+            self.newest = self.hashed = 0
+        self.structural = self.structural if self.structural > position else 0
+        self.below = self.below if self.below > position else 0
+        self.inside = self.inside if self.inside > position else 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to keep."""
+        return not (self.newest or self.below)
+
+    def row(self, path: bytes) -> bytes:
+        """The value of the row."""
+        return _POSITIONS.pack(self.newest, self.structural, self.below, self.inside, self.hashed) + path
+
+
+def names(record: records.Mutation) -> tuple[bytes, ...]:
+    """The paths that a mutation names."""
+    return (record.path,) if record.source is None else (record.path, record.source)
+
+
+def above(path: bytes) -> Iterator[bytes]:
+    """The directories above an absolute path, nearest first."""
+    while path != b"/":
+        path = path.rpartition(b"/")[0] or b"/"
+        yield path
+
+
+def _may_hold(pattern: glob.Pattern, relative: bytes, known: dict[bytes, glob.States]) -> bool:
+    """As `pattern.may_hold`, remembering the states of directories."""
+    directory, _, name = relative.rpartition(b"/")
+    if directory not in known:
+        if not _may_hold(pattern, directory, known):
+            known[directory] = frozenset()
+        else:
+            above_it, _, last = directory.rpartition(b"/")
+            known[directory] = pattern.step(known[above_it], last)[1]
+    matched, states = pattern.step(known[directory], name)
+    return matched or bool(states)
+
+
+class History(Rows):
+    """What the log says of paths."""
+
+    def gap_all(self) -> int:
+        """The position of the newest gap for all."""
+        return int(self._get("meta", b"gap_all") or 0)
+
+    def _mention(self, path: bytes) -> Mention:
+        row = self._get("touched", keys.written_key(path))
+        return Mention() if row is None else Mention(*_POSITIONS.unpack_from(row))
+
+    def _mentioned_below(self, directory: bytes, after: int, *, structural: bool) -> Iterator[tuple[bytes, int]]:
+        """The paths that mutations after a position named at or below a directory, with the newest of each."""
+        start = 8 if structural else 0
+        prefix = keys.path_key(directory.rstrip(b"/") + b"/")
+        least = _POSITION.pack(after)
+        for _, row in self._rows("touched", prefix, prefix):
+            if row[start : start + 8] > least:
+                path = row[_POSITIONS.size :]
+                if is_under(path, directory):
+                    yield path, _POSITION.unpack_from(row, start)[0]
+
+    def newest_mutation(self, kept: Kept, after: int = 0) -> int | None:
+        """The position of the newest mutation `after` a position that touches a path dependency, None without one.
+
+        It names the dependency, its real path, a directory above one of them or a member; members of `dir:` and
+        `names:` count only where what is there changed.
+        """
+        literal = base(kept.dep)
+        newest = after
+        for at in {literal, kept.real or literal}:
+            if len(at) <= PATH_MAX:
+                newest = max(newest, self._mention(at).newest, *(self._mention(up).newest for up in above(at)))
+                newest = self._newest_member(kept.dep, at, newest)
+        return newest if newest > after else None
+
+    def _newest_member(self, dep: Dependency, at: bytes, newest: int) -> int:
+        """`newest`, or the position of a newer mutation of a member of the set whose base is `at`."""
+        if dep.kind not in SET_KINDS:
+            return newest
+        there = self._mention(at)
+        if dep.kind is Kind.DIR:
+            return max(newest, there.inside)
+        if dep.kind is Kind.TREE:
+            return max(newest, there.below)
+        if there.below <= newest:
+            return newest
+        pattern, start = glob.compile_pattern(dep.name), len(at.rstrip(b"/")) + 1
+        known = {b"": pattern.start()}  # what may match below each directory: members share their directories
+        for path, position in self._mentioned_below(at, newest, structural=dep.kind is Kind.NAMES):
+            if position > newest and _may_hold(pattern, path[start:], known):
+                newest = position
+        return newest
+
+    def newest_gap(self, path: bytes, *, below: bool = False) -> int:
+        """The position of the newest gap that concerns the absolute `path`: for all, for it, or for a directory above.
+
+        With `below` also those of places below it.
+        """
+        newest = max(self.gap_all(), self._gap_at(path), *(self._gap_at(up) for up in above(path)))
+        if below:
+            prefix = keys.path_key(path.rstrip(b"/") + b"/")
+            for _, row in self._rows("gaps", prefix, prefix):
+                position = _POSITION.unpack_from(row)[0]
+                if position > newest and is_under(row[_POSITION.size :], path):
+                    newest = position
+        return newest
+
+    def _gap_at(self, path: bytes) -> int:
+        row = self._get("gaps", keys.written_key(path))
+        return 0 if row is None else int(_POSITION.unpack_from(row)[0])
+
+    def hashed(self, position: int, mutation: records.Mutation) -> int | None:
+        """The position of the digest of a mutation that was recorded without, if it is the newest of its path."""
+        there = self._mention(mutation.path)
+        return there.hashed if there.newest == position and there.hashed else None
+
+    def is_whole_since(self, kept: Kept, hops: Iterable[bytes], since: int) -> bool:
+        """Whether no gap after `since` concerns a path dependency, and no mutation a name on its way.
+
+        `hops` are the names looked up, `kept.real` where that ends. What `touch` tells, and whether the log still
+        holds all that came after `since`, is not asked here.
+        """
+        if self.gap_all() > since:
+            return False
+        places = set(hops)
+        places.update([up for hop in tuple(places) for up in above(hop)])
+        if any(self._mention(place).newest > since or self._gap_at(place) > since for place in places):
+            return False
+        deep = kept.dep.kind is Kind.TREE or kept.dep.kind in PATTERN_KINDS
+        return not deep or self.newest_gap(kept.real or base(kept.dep), below=True) <= since

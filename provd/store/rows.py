@@ -1,0 +1,41 @@
+"""The rows of the tables inside one transaction: what every view of the store is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import lmdb
+
+from provd.store.environment import Environment
+
+
+class Rows:
+    """The tables of one moment, inside one transaction."""
+
+    def __init__(self, environment: Environment, txn: lmdb.Transaction) -> None:
+        self._environment = environment
+        self._txn = txn
+        self._tables = environment.tables
+
+    def release(self) -> None:
+        """Lets go of the transaction: who keeps a view must not keep one of the environment's few readers."""
+        del self._txn
+
+    def _get(self, table: str, key: bytes) -> bytes | None:
+        return cast("bytes | None", self._txn.get(key, db=self._tables[table]))
+
+    def _rows(self, table: str, low: bytes = b"", prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The rows of a table in order, from `low` on, as long as their keys start with `prefix`."""
+        cursor = self._txn.cursor(db=self._tables[table])
+        if cursor.set_range(low) if low else cursor.first():
+            for row in cursor:
+                key, value = cast("tuple[bytes, bytes]", row)  # transactions without buffers give bytes
+                if not key.startswith(prefix):
+                    return
+                yield key, value
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        count: int = self._txn.stat(self._tables[table])["entries"]
+        return count

@@ -1,0 +1,143 @@
+"""One directory at the moment when its watching begins: pinned, listed, asked for what was missed.
+
+Rule: what a descriptor says is of one inode, whatever its name means by now.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Final, Self
+
+from provd.watch.mounted import MountPoints
+from provd.watch.syscalls import Kernel
+
+_FEW: Final = 256
+"""In a directory with more members than this nobody looks when each was made."""
+_OPENING: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
+PIN: Final = _OPENING | getattr(os, "O_PATH", 0)
+"""Opens a directory only to look from there."""
+READ: Final = _OPENING | getattr(os, "O_NONBLOCK", 0)
+"""Opens a directory for listing."""
+
+
+class Directory:
+    """A directory that is open inside the `with`, or `error` says why it is not."""
+
+    __slots__ = ("dev", "error", "fd", "ino")
+
+    def __init__(self, path: bytes, flags: int, parent: int | None = None) -> None:
+        self.fd = -1
+        self.dev = self.ino = -1
+        self.error: OSError | None = None
+        try:
+            self.fd = os.open(path, flags, dir_fd=parent)
+        except OSError as error:
+            self.error = error
+            return
+        found = os.fstat(self.fd)
+        self.dev, self.ino = found.st_dev, found.st_ino
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+    def is_inode(self, dev: int, ino: int) -> bool:
+        """Whether it is that one."""
+        return self.fd >= 0 and (self.dev, self.ino) == (dev, ino)
+
+    def is_also(self, path: bytes) -> bool:
+        """Whether `path` names it, too."""
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return False
+        return self.is_inode(found.st_dev, found.st_ino)
+
+    def member(self, name: bytes) -> os.stat_result | None:
+        """What `name` is in it; None where there is nothing or nobody may look."""
+        try:
+            return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except OSError:
+            return None
+
+
+def subdirectories(fd: int, prefix: bytes, mounts: MountPoints) -> tuple[list[str], list[bytes]]:
+    """The names in an open directory, and those that are directories or have something mounted over them."""
+    names: list[str] = []
+    below: list[bytes] = []
+    mounted = mounts.names
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            name = entry.name
+            names.append(name)
+            try:
+                is_dir = entry.is_dir(follow_symlinks=False)
+            except OSError:
+                is_dir = True
+            if is_dir:
+                below.append(os.fsencode(name))
+            elif mounted and (raw := os.fsencode(name)) in mounted and mounts.at(prefix + raw) is not None:
+                below.append(raw)
+    return names, below
+
+
+def evidence(kernel: Kernel, fd: int, names: list[str]) -> str:
+    """Why things may have come and gone in a directory that was made just now and listed just now; "" for no sign.
+
+    Its mtime is that of the last name that came or went; so it is when the newest member was made, or when it was
+    made itself, unless something is gone again. Where the times cannot be had, any content is a sign.
+    """
+    changed = os.fstat(fd).st_mtime_ns
+    if not names:
+        born = kernel.born(fd)
+        return "" if born is None or changed <= born else "something was removed before it was watched"
+    if len(names) > _FEW:
+        return "too much was in it already when it was watched"
+    newest = -1
+    for name in names:
+        born = kernel.born(fd, os.fsencode(name))
+        if born is None:
+            return "something was in it already when it was watched"
+        newest = max(newest, born)
+        if newest >= changed:
+            return ""
+    return "something was removed or renamed before it was watched"
+
+
+LIMIT: Final = "watch limit reached"
+_SETTING: Final = "/proc/sys/fs/inotify/max_user_watches"
+
+
+def reason_of(error: OSError) -> str:
+    """Why a directory cannot be watched, with what helps."""
+    match error.errno:
+        case errno.ENOSPC:
+            return f"{LIMIT}: raise fs.inotify.max_user_watches{_now()} or user.max_inotify_watches"
+        case errno.EACCES | errno.EPERM:
+            return "no permission to read the directory: give the daemon's user read and search permission"
+        case errno.ENOMEM:
+            return "the kernel has no memory for another watch: free some"
+        case errno.ENAMETOOLONG:
+            return "the path is longer than the system takes: shorten it, or add a root deeper down"
+        case errno.EMFILE | errno.ENFILE:
+            return "no descriptors are left: raise the limit of open files"
+        case _:
+            return f"cannot be watched: {error.strerror or error}"
+
+
+def _now() -> str:
+    try:
+        with open(_SETTING, encoding="ascii") as limit:
+            return f" (now {limit.read().strip()})"
+    except OSError:
+        return ""
+
+
+def is_symlink(status: os.stat_result | None) -> bool:
+    """Whether a member is a symbolic link."""
+    return status is not None and stat.S_ISLNK(status.st_mode)

@@ -1,0 +1,253 @@
+"""Makes the tree of watched directories what the disk holds: looks at slots, enters directories.
+
+Rule: a slot is a name in a watched directory. It is looked at after the last event about it, and what is found there
+decides, whatever the events said; so every odd order of renames ends well. A directory is pinned by a descriptor
+while it is looked at: watch, identity and listing are of one inode.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from provd.core.notice import Appeared, Touched, What
+from provd.watch.arrival import PIN, READ, Directory, evidence, is_symlink, reason_of, subdirectories
+from provd.watch.filesystems import backend_of_type
+from provd.watch.slots import AGAIN, CAME, FOUND, IS_DIR, QUIET, How, Slots, Work
+from provd.watch.syscalls import WHOLE
+from provd.watch.tree import Node, Root, is_at_or_above, subtree
+
+
+class Places(Slots):
+    """The tree, with what makes it true."""
+
+    def step(self, work: Work, budget: int) -> bool:
+        """Looks at about `budget` directories; whether there are more."""
+        for _ in range(budget):
+            if work.slots:
+                (node, name), how = work.slots.popitem()
+                self._look(work, node, name, how)
+            elif work.rules:
+                self._apply_rules(work, work.rules.popleft())
+            elif work.lists:
+                self._list(work, *work.lists.popleft())
+            else:
+                return False
+        return bool(work)
+
+    def _look(self, work: Work, node: Node, name: bytes, how: How) -> None:
+        prefix = self.tree.prefix(node)
+        if prefix is None or node.root is None:
+            return
+        path = prefix + name
+        root = self.live.get(path) or node.root
+        mount = self.mounts.at(path) if name in self.mounts.names else None
+        if mount is not None and (why := backend_of_type(mount.kind)[1]):
+            self.vacate(node, name, tell=False)
+            self.blind(node, name, f"another file system is mounted there: {why}", how)
+            return
+        with Directory(prefix, PIN) as parent:
+            if not parent.is_inode(node.dev, node.ino):
+                work.defer(node, name, how)
+                return
+            with Directory(name, READ, parent.fd) as found:
+                if found.error is not None:
+                    self._look_closed(node, name, parent, found.error, how)
+                elif root.leaves_out(path):
+                    self._leave_out(node, name, root, path)
+                else:
+                    self.settle(work, node, name, found, root, how)
+
+    def _look_closed(self, node: Node, name: bytes, parent: Directory, error: OSError, how: How) -> None:
+        """What cannot be opened as a directory: none, or one that may not be read."""
+        status = None if isinstance(error, (FileNotFoundError, NotADirectoryError)) else parent.member(name)
+        if status is not None and not is_symlink(status):
+            child = node.children.get(name)
+            if child is None or (status.st_dev, status.st_ino) != (child.dev, child.ino):
+                self.vacate(node, name)
+                self.blind(node, name, reason_of(error), how)
+            elif how.again:
+                self.blind(node, name, reason_of(error), how)
+            return
+        self.vacate(node, name)
+        if node.skipped is not None:
+            node.skipped.discard(name)
+        if name in self.mounts.names and self.mounts.at(self.path(node, name)) is not None:
+            self.blind(node, name, "a file from elsewhere is mounted there", how)
+        else:
+            self.see(node, name, how, there=False)
+
+    def _leave_out(self, node: Node, name: bytes, root: Root, path: bytes) -> None:
+        """Does not enter an ignored directory, but keeps the way to a root that lies in it."""
+        if node.skipped is None:
+            node.skipped = set()
+        node.skipped.add(name)
+        child = node.children.get(name)
+        if child is not None and child.holds:
+            self.demote(child)
+        else:
+            self.vacate(node, name, tell=False)
+        self.see(node, name, QUIET, there=False)
+        outer = self.governing(os.path.dirname(root.path)) if root.path != b"/" else None
+        if outer is not None and outer is not root and not outer.leaves_out(path):
+            root.differs = True
+
+    def settle(self, work: Work, node: Node, name: bytes, found: Directory, root: Root, how: How) -> None:
+        """Puts the opened directory `found` into its slot, with its watch and all that is in it."""
+        path = (self.tree.prefix(node) or b"/") + name
+        child = node.children.get(name)
+        try:
+            watch = self.kernel.add(self.fd, path, WHOLE, found.fd)
+        except OSError as error:
+            if child is not None and not found.is_inode(child.dev, child.ino):
+                self.vacate(node, name)
+            self.blind(node, name, reason_of(error), how)
+            return
+        if node.skipped is not None:
+            node.skipped.discard(name)
+        known = self.tree.nodes.get(watch)
+        if known is None:
+            self.vacate(node, name)
+            self._enter(work, self.new(watch, found, root, node, name), found, how)
+        elif known is child:
+            self._known(work, child, found, root, how)
+        elif self.tree.prefix(known) is None:
+            self.vacate(node, name)
+            self.tree.lift(known)
+            self._put_back(work, known, node, name, how)
+        else:
+            self._relocate(work, known, node, name, found, how)
+
+    def _known(self, work: Work, child: Node, found: Directory, root: Root, how: How) -> None:
+        """The directory that stands in the slot already is there."""
+        assert child.parent is not None
+        was = child.root
+        child.dev, child.ino = found.dev, found.ino
+        self.see(child.parent, child.name, how)
+        self.tree.govern(child, root)
+        if was is None:  # it only led to a root until now
+            self._enter(work, child, found, how)
+        elif how.again or was is not root:
+            work.lists.append((child, how))
+
+    def new(self, watch: int, found: Directory, root: Root | None, parent: Node, name: bytes) -> Node:
+        """A node for a directory that is watched from now on."""
+        node = Node(watch, found.dev, found.ino)
+        self.tree.nodes[watch] = node
+        self.tree.place(node, parent, name)
+        self.tree.govern(node, root)
+        return node
+
+    def _enter(self, work: Work, node: Node, found: Directory, how: How) -> None:
+        """Tells of a new directory, and looks at those in it."""
+        prefix = self.tree.prefix(node) or b"/"
+        path = prefix[:-1]
+        assert node.parent is not None
+        self.see(node.parent, node.name, how)
+        try:
+            names, below = subdirectories(found.fd, prefix, self.mounts)
+        except OSError as error:
+            self.blind(node.parent, node.name, reason_of(error), how)
+            return
+        if not how.quiet:
+            if not how.told:
+                self.told.append(Touched(path, What.CREATED, IS_DIR))
+            missed = evidence(self.kernel, found.fd, names) if how.missed is None else how.missed
+            self.told.append(Appeared(path, missed))
+        inside = how if how.told else msgspec.structs.replace(how, told=True)
+        for name in below:
+            work.ask(node, name, inside)
+
+    def _put_back(self, work: Work, node: Node, parent: Node, name: bytes, how: How) -> None:
+        """Gives a directory without a place a new one: all in it is there, but what was told of it is not."""
+        self.parked.pop(node, None)
+        self.tree.place(node, parent, name)
+        self.tree.govern(node, self.live.get((self.tree.prefix(parent) or b"/") + name) or parent.root)
+        self.see(parent, name, how)
+        if not how.quiet:
+            path = self.tree.path(node) or b"/"
+            self.told.append(Touched(path, What.CREATED, IS_DIR))
+            for each in subtree(node):
+                missed = "it changed while it was moved" if each.stirred else ""
+                self.told.append(Appeared(self.tree.path(each) or b"/", missed))
+        for each in subtree(node):
+            each.stirred = False
+        work.rules.append(node)
+        work.lists.append((node, AGAIN))
+
+    def _relocate(self, work: Work, known: Node, node: Node, name: bytes, found: Directory, how: How) -> None:
+        """A directory that the tree has elsewhere stands in this slot."""
+        old = self.tree.path(known)
+        if old is not None and found.is_also(old):
+            self.vacate(node, name)
+            shown = old.decode("utf-8", "backslashreplace")
+            self.blind(node, name, f"the same directory is mounted twice, and watched as {shown}", how)
+        elif known.parent is None or is_at_or_above(known, node):
+            work.defer(node, name, how)
+            if known.parent is not None:
+                work.ask(known.parent, known.name, FOUND)
+        elif known.root is None:  # it led to roots, and is not watched for what is in it
+            above = known.parent
+            self.vacate(above, known.name, tell=False)
+            self.drop(known)
+            self.prune(above)
+            work.ask(node, name, how)
+        else:
+            above, was = known.parent, known.name
+            self.move(known, node, name)
+            work.ask(above, was, FOUND)
+            self.see(node, name, how)
+            work.lists.append((known, AGAIN))
+
+    def _list(self, work: Work, node: Node, how: How) -> None:
+        """Compares the directories in a directory with the tree."""
+        prefix = self.tree.prefix(node)
+        if prefix is None or node.root is None:
+            return
+        with Directory(prefix, READ) as found:
+            try:
+                if found.error is not None:
+                    raise found.error
+                _, below = subdirectories(found.fd, prefix, self.mounts)
+            except (FileNotFoundError, NotADirectoryError):
+                below = None
+            except OSError as error:
+                if node.parent is not None:
+                    self.blind(node.parent, node.name, reason_of(error), how)
+                return
+        if below is None or not found.is_inode(node.dev, node.ino):
+            work.defer(node, None, how)
+            if node.parent is not None:
+                work.ask(node.parent, node.name, FOUND)
+            return
+        for name in node.children.keys() - set(below):
+            work.ask(node, name, FOUND)
+        for name in node.blind or ():
+            work.ask(node, name, how)
+        for name in below:
+            if how.again or name not in node.children:
+                work.ask(node, name, how)
+
+    def _apply_rules(self, work: Work, node: Node) -> None:
+        """Whose rules hold in a directory that was moved, and what they leave out there."""
+        prefix = self.tree.prefix(node)
+        if prefix is None:
+            return
+        if node.parent is not None and not (node.root is not None and node.root.node is node):
+            self.tree.govern(node, node.parent.root)
+        root = node.root
+        if root is None:
+            return
+        for name, child in list(node.children.items()):
+            if child.root is not None and child.root.node is child:
+                continue
+            if root.leaves_out(prefix + name):
+                self._leave_out(node, name, root, prefix + name)
+            elif child.root is None:
+                work.ask(node, name, CAME)
+            else:
+                work.rules.append(child)
+        for name in list(node.skipped or ()):
+            if not root.leaves_out(prefix + name):
+                work.ask(node, name, CAME)

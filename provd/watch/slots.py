@@ -1,0 +1,258 @@
+"""What happens to slots: a directory gets a place, moves, loses it, is uncovered; and each of these is told.
+
+Rule: nothing here looks at the disk. Each change of the tree goes with the notice that tells it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from provd.core.notice import Covered, Lost, Moved, Notice, Touched, What
+from provd.watch.arrival import LIMIT
+from provd.watch.mounted import NOTHING, MountPoints
+from provd.watch.syscalls import PASSAGE, Kernel
+from provd.watch.tree import Node, Root, Tree, add_up, roots_below, subtree
+
+IS_DIR: Final = True
+
+
+class How(msgspec.Struct, frozen=True):
+    """Why a slot is looked at, which decides what is told of a directory that is new there.
+
+    `told`: that it exists was told. `missed`: why things in it may have been missed, None to look for signs of that.
+    `quiet`: nothing is told. `again`: directories that are known are listed again too, with all below.
+    """
+
+    told: bool = True
+    missed: str | None = ""
+    quiet: bool = False
+    again: bool = False
+
+
+MADE: Final = How(missed=None)
+CAME: Final = How(missed="it was moved in")
+FOUND: Final = How(told=False, missed="it was found only afterwards")
+AGAIN: Final = How(told=False, missed="it was found only afterwards", again=True)
+QUIET: Final = How(quiet=True, again=True)
+
+
+def is_limit(why: str) -> bool:
+    """Whether a place is uncovered for want of watches."""
+    return why.startswith(LIMIT)
+
+
+class Work:
+    """What is to be looked at: slots, whole directories (`lists`), and what the rules say of directories (`rules`)."""
+
+    def __init__(self) -> None:
+        self.slots: dict[tuple[Node, bytes], How] = {}
+        self.lists: deque[tuple[Node, How]] = deque()
+        self.rules: deque[Node] = deque()
+        self._deferred: list[tuple[Node, bytes | None, How]] = []
+
+    def ask(self, node: Node, name: bytes, how: How) -> None:
+        """Puts a slot on the list; the last word counts, but what is to be listed again stays so."""
+        before = self.slots.get((node, name))
+        if before is None:
+            self.slots[node, name] = how
+        elif how is not FOUND:
+            again = before.again and not how.again
+            self.slots[node, name] = msgspec.structs.replace(how, again=True) if again else how
+
+    def defer(self, node: Node, name: bytes | None, how: How) -> None:
+        """Keeps a slot (or a whole directory) for after the next events.
+
+        Its directory is not where the tree has it, so events that say where it went are still to come.
+        """
+        self._deferred.append((node, name, how))
+
+    def resume(self) -> None:
+        """Brings back what was deferred."""
+        deferred, self._deferred = self._deferred, []
+        for node, name, how in deferred:
+            if name is None:
+                self.lists.append((node, how))
+            else:
+                self.ask(node, name, how)
+
+    def __bool__(self) -> bool:
+        return bool(self.slots or self.lists or self.rules)
+
+    def places(self) -> list[tuple[Node, bytes | None]]:
+        """All that is to be looked at, as directory and name (None for all of it)."""
+        pending: list[tuple[Node, bytes | None]] = list(self.slots)
+        pending += [(node, None) for node, _ in self.lists]
+        pending += [(node, None) for node in self.rules]
+        pending += [(node, name) for node, name, _ in self._deferred]
+        return pending
+
+
+class Slots:
+    """The tree and what was told of it. `told` collects notices in order; `live` has the roots that are in place."""
+
+    def __init__(self, kernel: Kernel, fd: int, live: dict[bytes, Root]) -> None:
+        self.kernel = kernel
+        self.fd = fd
+        self.live = live
+        self.tree = Tree()
+        self.told: list[Notice] = []
+        self.mounts: MountPoints = NOTHING
+        self.work = Work()
+        self.parked: dict[Node, None] = {}
+        """Directories without a place; each keeps its watch until all slots were looked at."""
+        self.ended: set[int] = set()
+        """Watches that were given up and whose IGNORED has not come yet."""
+        self.blinds: dict[tuple[Node, bytes], str] = {}
+        self.adrift: dict[Root, None] = {}
+        """Roots of which nobody knows whether they are where they were."""
+        self.freed = False
+        """Whether a watch was given up, so that another may be had."""
+
+    def governing(self, path: bytes) -> Root | None:
+        """The longest root in place at or above the absolute `path`."""
+        live = self.live
+        while path not in {b"", b"/"}:
+            root = live.get(path)
+            if root is not None:
+                return root
+            path = path.rpartition(b"/")[0]
+        return live.get(b"/")
+
+    def path(self, node: Node, name: bytes) -> bytes:
+        """The path of a slot in a directory that has a place."""
+        prefix = self.tree.prefix(node)
+        assert prefix is not None
+        return prefix + name
+
+    def vacate(self, node: Node, name: bytes, *, tell: bool = True) -> None:
+        """The directory in this slot is not there any more: it and all below lose their place."""
+        child = node.children.get(name)
+        if child is None:
+            return
+        if child.holds:
+            self.lose(child, "the root or a directory above it was moved or removed")
+        prefix = self.tree.prefix(node)
+        self.tree.lift(child)
+        self.parked[child] = None
+        if tell and node.root is not None and prefix is not None:
+            self.told.append(Touched(prefix + name, What.DELETED, IS_DIR))
+
+    def move(self, child: Node, node: Node, name: bytes) -> None:
+        """Moves a directory with all below to another slot, from where who stands there is vacated."""
+        self.vacate(node, name)
+        if child.holds:
+            self.lose(child, "the root or a directory above it was moved")
+        old = self.tree.path(child)
+        self.tree.lift(child)
+        self.parked.pop(child, None)
+        self.tree.place(child, node, name)
+        self.work.rules.append(child)
+        if old is not None:
+            self.told.append(Moved(old, self.path(node, name), IS_DIR))
+
+    def lose(self, node: Node, reason: str) -> None:
+        """The roots at or below a directory lose their place."""
+        for root in roots_below(node):
+            self.told.append(Lost(root.path, reason))
+            self.unhold(root)
+            self.live.pop(root.path, None)
+            self.adrift[root] = None
+
+    def unhold(self, root: Root) -> None:
+        """A root does not stand anywhere in the tree any more."""
+        if root.node is not None:
+            add_up(root.node, -1, 0)
+            root.node = None
+
+    def blind(self, node: Node, name: bytes, why: str, how: How) -> None:
+        """A slot cannot be watched."""
+        if node.blind is None:
+            node.blind = {}
+        before = node.blind.get(name)
+        node.blind[name] = why
+        self.blinds[node, name] = why
+        if before is None:
+            add_up(node, 0, 1)
+        if before != why and not how.quiet:
+            self.told.append(Covered(self.path(node, name), "none", why))
+
+    def see(self, node: Node, name: bytes, how: How, *, there: bool = True) -> None:
+        """A slot is watched, or there is nothing to be watched in it."""
+        if node.blind is None or name not in node.blind:
+            return
+        del node.blind[name]
+        if is_limit(self.blinds.pop((node, name), "")):
+            self.freed = True  # where there was room for one, there may be for another
+        add_up(node, 0, -1)
+        if not node.blind:
+            node.blind = None
+        if there and not how.quiet:
+            path = self.path(node, name)
+            self.told += (Covered(path, "whole"), Lost(path, "it was not watched before"))
+
+    def demote(self, node: Node) -> None:
+        """What is in a directory is of no interest any more, but for the ways to roots below."""
+        for child in list(node.children.values()):
+            if not child.holds:
+                self.tree.lift(child)
+                self.parked[child] = None
+            elif child.root is None or child.root.node is not child:
+                self.demote(child)
+        for name in list(node.blind or ()):
+            self.see(node, name, QUIET)
+        node.skipped = None
+        self.tree.govern(node, None)
+        path = self.tree.path(node)
+        if node.watch >= 0 and node.holds and path is not None:
+            self._watch_less(path)
+
+    def _watch_less(self, path: bytes) -> None:
+        try:
+            watch = self.kernel.add(self.fd, path, PASSAGE)
+        except OSError:  # it moved, and the event that says so is to come
+            return
+        if watch not in self.tree.nodes:
+            self.ended.add(watch)
+            self.kernel.remove(self.fd, watch)
+
+    def prune(self, node: Node | None) -> None:
+        """Gives up a directory that leads to no root any more, and those above it that did so only for it."""
+        while node is not None and node.root is None and not node.holds and node is not self.tree.top:
+            above = node.parent
+            self.tree.lift(node)
+            self.parked[node] = None
+            node = above
+
+    def release(self, budget: int) -> bool:
+        """Gives up the watches of about `budget` directories that have no place; whether there are more."""
+        for _ in range(budget):
+            if not self.parked:
+                return False
+            node, _ = self.parked.popitem()
+            for child in list(node.children.values()):
+                self.tree.lift(child)
+                self.parked[child] = None
+            self.forget(node)
+        return bool(self.parked)
+
+    def drop(self, node: Node) -> None:
+        """Gives up all watches at and below a directory without a place, at once."""
+        self.parked.pop(node, None)
+        for each in reversed(list(subtree(node))):
+            self.tree.lift(each)
+            self.forget(each)
+
+    def forget(self, node: Node) -> None:
+        """Gives up the watch of a directory without a place and without children."""
+        for name in list(node.blind or ()):
+            self.blinds.pop((node, name), None)
+        self.tree.govern(node, None)
+        if node.watch >= 0:
+            self.tree.nodes.pop(node.watch, None)
+            self.ended.add(node.watch)
+            self.kernel.remove(self.fd, node.watch)
+            node.watch = -1
+            self.freed = True

@@ -1,0 +1,102 @@
+"""Streams of the log with what each record touched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from desk import Desk, Scripted, run
+
+from provd.core import params
+from provd.core.records import DigestState, Hashed, MutationKind
+
+
+class Listener:
+    """A connection that keeps what it is told."""
+
+    streaming = False
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
+        self._news = asyncio.Event()
+
+    async def notify(self, line: bytes) -> None:
+        note = json.loads(line)
+        self.told.append((note["method"], note["params"]))
+        self._news.set()
+
+    async def until(self, seq: int) -> list[tuple[str, Any]]:
+        """What was told up to and with the record `seq`, without it."""
+        while not any(method == "log.record" and told["seq"] == seq for method, told in self.told):
+            self._news.clear()
+            await self._news.wait()
+        return [(m, t) for m, t in self.told if t.get("seq") != seq]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    watch = Scripted(os.fsencode(tmp_path / "root"))
+    made = Desk(tmp_path, watch)
+    watch.store = made.store
+    (made.root / "d").mkdir()
+    (made.root / "d" / "f").write_text("one")
+    yield made
+    made.close()
+
+
+def test_each_record_is_followed_by_what_it_touched(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        await desk.put("file", deps=["file:d/f"], as_of="put")
+        await desk.put("dir", deps=["dir:d"], as_of="put")
+        await desk.put("above", deps=["entry:file"], fetched_at=await desk.clock())
+        listener = Listener()
+        threads: list[Any] = []
+        real = asyncio.to_thread
+
+        async def to_thread(function: Any, *arguments: Any) -> Any:
+            threads.append(function)
+            return await real(function, *arguments)
+
+        monkeypatch.setattr(asyncio, "to_thread", to_thread)
+        first = desk.store.head
+        told = await desk.subscriptions.subscribe(listener, params.Subscribe(entries=True))  # type: ignore[arg-type]
+        assert told["complete"]
+        await desk.log(
+            desk.mutation("d/f"),
+            Hashed(1, first + 1, desk.path("d/f"), None, DigestState.SUPERSEDED),
+            desk.mutation("d/g", MutationKind.CREATED),
+            desk.mutation("elsewhere", MutationKind.MOVED, "d/f"),
+            desk.mutation("other"),
+            desk.gap(),
+        )
+        notes = await listener.until(first + 6)
+        desk.subscriptions.closed(listener)  # type: ignore[arg-type]
+
+        shown = [(m, t["seq"] - first, t.get("key")) for m, t in notes]
+        changed = [(seq, key) for method, seq, key in shown if method == "entry.changed"]
+        assert sorted(changed) == [(1, "above"), (1, "file"), (3, "dir"), (4, "above"), (4, "dir"), (4, "file")]
+        order = [seq for _, seq, _ in shown]
+        assert order == sorted(order), "what a record touched comes before the next one"
+        firsts = [method for seq in (1, 3, 4) for method, at, _ in shown if at == seq]
+        assert firsts[0] == "log.record"
+        assert len(threads) == 1, "one look-up for all that came at once"
+
+    run(desk, work)
+
+
+def test_a_stream_begins_after_all_that_had_happened(desk: Desk) -> None:
+    async def work() -> None:
+        assert isinstance(desk.watch, Scripted)
+        desk.watch.told = [desk.mutation("d/f")]
+        listener = Listener()
+        told = await desk.subscriptions.subscribe(listener, params.Subscribe())  # type: ignore[arg-type]
+        assert desk.clocks.since(told["clock"]).position == desk.store.head
+        assert desk.watch.told == []
+        desk.subscriptions.closed(listener)  # type: ignore[arg-type]
+
+    run(desk, work)

@@ -1,0 +1,115 @@
+"""Whatever is done to the trees, in whatever order events are read: the notices tell all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from inotify_driving import Mirror, add, directories, disk, drain, exchange, named, write
+
+from provd.watch.inotify import InotifyWatcher
+
+NAMES = [b"a", b"b", b"c"]
+_PARTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
+_PLACES = st.builds(lambda top, parts: b"/".join([top, *parts]), st.sampled_from([b"one", b"one", b"two", b"out"]), _PARTS)
+_KINDS = ["mkdir", "mkdirs", "rmdir", "write", "unlink", "rename", "rename", "exchange", "rmtree", "link"]
+_ACTIONS = st.one_of(
+    st.tuples(st.sampled_from(_KINDS), _PLACES, _PLACES),
+    st.tuples(st.sampled_from(["read", "take", "take few", "drain"]), st.just(b""), st.just(b"")),
+)
+
+
+def act(kind: str, path: bytes, other: bytes) -> None:
+    with contextlib.suppress(OSError):
+        match kind:
+            case "mkdir":
+                os.mkdir(path)
+            case "mkdirs":
+                os.makedirs(path)
+            case "rmdir":
+                os.rmdir(path)
+            case "write":
+                write(path)
+            case "unlink":
+                os.unlink(path)
+            case "rename":
+                os.rename(path, other)
+            case "exchange":
+                exchange(path, other)
+            case "rmtree":
+                shutil.rmtree(path)
+            case "link":
+                os.link(path, other)
+
+
+class Run:
+    """Two watched trees, one beside them that is not, and what is known of them."""
+
+    def __init__(self, home: bytes) -> None:
+        self.home = home
+        self.roots = [os.path.join(home, name) for name in (b"one", b"two")]
+        for name in (b"one", b"two", b"out"):
+            os.makedirs(os.path.join(home, name, b"a", b"b"))
+            write(os.path.join(home, name, b"a", b"f"))
+        self.watcher = InotifyWatcher()
+        for root in self.roots:
+            add(self.watcher, root)
+        drain(self.watcher)
+        self.mirror = Mirror(*self.roots)
+        self.before = self.now()
+        self.told = []
+
+    def now(self) -> dict:
+        return {path: status for root in self.roots for path, status in disk(root).items()}
+
+    def step(self, kind: str, path: bytes, other: bytes) -> None:
+        match kind:
+            case "read":
+                self.watcher.read()
+            case "take" | "take few":
+                self.hear(self.watcher.take(512 if kind == "take" else 1))
+            case "drain":
+                self.settle()
+            case _:
+                act(kind, os.path.join(self.home, path), os.path.join(self.home, other))
+
+    def hear(self, told: list) -> None:
+        self.mirror.apply(told)
+        self.told += told
+
+    def settle(self) -> None:
+        self.hear(drain(self.watcher))
+        after = self.now()
+        for root in self.roots:
+            assert directories(self.watcher, root) == {p for p, s in disk(root).items() if s[0] == 0o040000}
+            assert self.watcher.uncovered(root) == []
+        assert self.mirror.known == after
+        for path in self.before.keys() | after.keys():
+            if self.before.get(path) != after.get(path):
+                assert named(path, self.told), path
+        assert self.mirror.lost == []
+        self.before, self.told = after, []
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_ACTIONS, max_size=40))
+def test_after_any_operations_the_tree_and_what_was_told_are_what_the_disk_holds(actions: list) -> None:
+    home = os.fsencode(tempfile.mkdtemp(prefix="provd-model-"))
+    try:
+        run = Run(home)
+        try:
+            for action in actions:
+                run.step(*action)
+            run.settle()
+            assert run.watcher._places.parked == {}
+            assert len(run.watcher._places.tree.nodes) == 2 + len(home.split(b"/")) + sum(
+                len(directories(run.watcher, root)) for root in run.roots
+            )
+        finally:
+            run.watcher.close()
+    finally:
+        shutil.rmtree(home)
