@@ -50,6 +50,9 @@ class Fleet:
     def take(self, limit: int) -> list[Any]:
         return []
 
+    def waiting(self) -> bool:
+        return False
+
     def check(self, *, mounts: bool = True) -> None:
         pass
 
