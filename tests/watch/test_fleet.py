@@ -183,7 +183,9 @@ def test_a_path_is_answered_for_by_the_watcher_of_its_longest_root() -> None:
 
 def test_a_path_is_not_covered_where_a_root_below_it_is_not() -> None:
     fleet = Bench("auto", b"/local", b"/local/remote").fleet
-    assert {place.path for place in fleet.uncovered(b"/local")} == {b"/local/remote"}
+    above = fleet.uncovered(b"/local")
+    assert {place.path for place in above} == {b"/local/remote"}
+    assert [place.why.split()[0] for place in above] == ["nfs4", "polled"]
     assert fleet.uncovered(b"/local/other") == []
     fleet.remove(b"/local/remote")
     assert fleet.uncovered(b"/local") == []
