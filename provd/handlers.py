@@ -90,8 +90,9 @@ class Handlers:
             case params.RootAdd():
                 return await self._add_root(asked)
             case params.RootRemove():
-                await self._roots.remove(absolute(params.name_bytes(asked.path), "path"))
-                return {"roots": self._status.roots()}
+                path = absolute(params.name_bytes(asked.path), "path")
+                await self._roots.remove(path)
+                return {"roots": self._status.roots_after(path)}
             case params.Hello():
                 return self._hello(asked)
             case params.Audit():
@@ -128,7 +129,7 @@ class Handlers:
         directory = await self._resolver.directory(asked.path)
         ignore = None if asked.ignore is None else tuple(asked.ignore)
         await self._roots.add(directory, ignore, wait=asked.wait)
-        return {"roots": self._status.roots()}
+        return {"roots": self._status.roots_after(directory.path)}
 
     def _hello(self, asked: params.Hello) -> dict[str, Any]:
         if asked.protocol != PROTOCOL:

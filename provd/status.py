@@ -25,6 +25,8 @@ from provd.store.keys import Root
 
 _FIRST: Final = 100
 """Places that are not watched and are named, of one root."""
+_YOUNG: Final = 1.0
+"""Seconds for which what was told of a root may be told again beside another one."""
 _LIMITS: Final = "/proc/sys/fs/inotify"
 
 
@@ -73,6 +75,8 @@ class Status:
         self._durations = durations
         self._places = places
         self._started = time.monotonic()
+        self._rows: dict[bytes, dict[str, Any]] = {}
+        self._rows_at = 0.0
         self._counted: tuple[tuple[int, tuple[bytes, ...]], dict[bytes, int] | None] | None = None
 
     async def status(self) -> dict[str, Any]:
@@ -84,8 +88,9 @@ class Status:
             entries = {"active": view.count("entries"), "revoked": view.count("archive")}
             records, files = view.count("log"), view.count("files")
         roots = self.roots()
-        for root, path in zip(roots, self._roots.paths, strict=True):
+        for path, root in zip(self._roots.paths, roots, strict=True):
             root["files"] = None if counts is None else counts.get(path)
+        inner = [self._roots.lies_in_another(path) for path in self._roots.paths]
         told = {
             "version": __version__,
             "pid": os.getpid(),
@@ -100,7 +105,7 @@ class Status:
             "queue": self._pump.behind,
             "drops": self._pump.counters.lost,
             "rescans": self._pump.counters.scans,
-            "watches": sum(root["directories"] for root in roots if root["backend"] == "inotify"),
+            "watches": sum(r["directories"] for r, shared in zip(roots, inner, strict=True) if not shared),
             "limits": inotify_limits(),
             "entries": entries,
             "actions": actions,
@@ -120,9 +125,23 @@ class Status:
     def roots(self) -> list[dict[str, Any]]:
         """The roots as the wire has them."""
         with self._store.view() as view:
-            all_gap = view.gap_all()
-            gaps = {root.path: _gap(view, max(root.gap, all_gap)) for root in self._roots.kept}
-        return [self._root(root, gaps[root.path]) for root in self._roots.kept]
+            self._rows = {root.path: self._row(view, root) for root in self._roots.kept}
+        self._rows_at = time.monotonic()
+        return list(self._rows.values())
+
+    def roots_after(self, path: bytes) -> list[dict[str, Any]]:
+        """The same after `path` was added or removed; of the others it may be a second old.
+
+        W: who adds thousands of roots gets them all with each answer.
+        """
+        if time.monotonic() - self._rows_at > _YOUNG:
+            return self.roots()
+        rows, self._rows = self._rows, {}
+        with self._store.view() as view:
+            for root in self._roots.kept:
+                known = None if root.path == path else rows.get(root.path)
+                self._rows[root.path] = self._row(view, root) if known is None else known
+        return list(self._rows.values())
 
     async def _counts(self) -> dict[bytes, int] | None:
         """How many files each root has; not counted again while the log stands still."""
@@ -131,10 +150,10 @@ class Status:
             self._counted = (now, await asyncio.to_thread(self._audit.counts, now[1]))
         return self._counted[1]
 
-    def _root(self, root: Root, gap: dict[str, Any]) -> dict[str, Any]:
+    def _row(self, view: View, root: Root) -> dict[str, Any]:
         state = self._roots.state(root.path)
         uncovered = state.uncovered[:_FIRST]
-        told: dict[str, Any] = {
+        return {
             "path": wire_name(root.path),
             "state": state.state,
             "backend": state.backend,
@@ -144,17 +163,17 @@ class Status:
             "why": uncovered[0].why if uncovered else "",
             "directories": state.directories,
             "ignore": None if root.ignore is None else list(root.ignore),
-            "last_gap": gap,
+            "last_gap": _gap(view, max(root.gap, view.gap_all())),
         }
-        return told
 
     async def audit(self, asked: params.Audit, resolver: Resolver) -> dict[str, Any]:
-        """`daemon.audit`: of the roots at, in and around the directory that was named, else of all of them."""
+        """`daemon.audit`: of all roots, or of the directory that was named and the roots in it."""
         directory = None if asked.root is None else (await resolver.place(asked.root)).need_scope()
-        watched = [path for path in self._roots.paths if self._roots.state(path).state != "gone"]
+        trees = [path for path in self._roots.paths if self._roots.state(path).state != "gone"]
         if directory is not None:
-            watched = [path for path in watched if is_under(path, directory)]
-        return await self._audit.run(watched, directory, asked.sample)
+            inside = self._roots.lies_in_another(directory)
+            trees = [*([directory] if inside else []), *(path for path in trees if is_under(path, directory))]
+        return await self._audit.run(list(dict.fromkeys(trees)), directory, asked.sample)
 
 
 def _gap(view: View, position: int) -> dict[str, Any]:

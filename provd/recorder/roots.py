@@ -99,6 +99,10 @@ class Roots:
         root = self._nesting.longest(path)
         return root is not None and self._predicate(root)(path, is_dir)
 
+    def lies_in_another(self, path: bytes) -> bool:
+        """Whether `path` lies below a root."""
+        return path != b"/" and self._nesting.longest(os.path.dirname(path)) is not None
+
     def state(self, path: bytes) -> RootState:
         """How a root is watched now."""
         absent = self._absent.get(path)

@@ -77,6 +77,7 @@ class Fleet:
         if self._native != self._poll.backend:
             self._get_watcher(self._native, make)
         self._lookers = [watcher for watcher in self._watchers.values() if isinstance(watcher, _Looked)]
+        self._mounted = [watcher for watcher in self._watchers.values() if isinstance(watcher, _Mounted)]
         self._given: dict[bytes, _Given] = {}
         self._nesting = Nesting()
 
@@ -153,11 +154,11 @@ class Fleet:
 
     def mounts_fileno(self) -> int:
         """A descriptor that becomes readable when the mount table changed: time for `check`; -1 without one."""
-        return next((one.mounts_fileno() for one in self._watchers.values() if isinstance(one, _Mounted)), -1)
+        return next((watcher.mounts_fileno() for watcher in self._mounted), -1)
 
     def mounts_changed(self) -> bool:
         """Whether the mount table changed since `check` last looked; quick."""
-        return any(one.mounts_changed() for one in self._watchers.values() if isinstance(one, _Mounted))
+        return any(watcher.mounts_changed() for watcher in self._mounted)
 
     def check(self, *, mounts: bool = True) -> None:
         """Looks whether the roots are the same still, where looking cannot hang; `looked` is for the others."""

@@ -53,6 +53,9 @@ class Scripted:
         taken, self.notices = self.notices[:limit], self.notices[limit:]
         return taken
 
+    def waiting(self) -> bool:
+        return bool(self.notices)
+
     def check(self, *, mounts: bool = True) -> None:
         self.checked.append(mounts)
 
@@ -180,7 +183,9 @@ def test_a_path_is_answered_for_by_the_watcher_of_its_longest_root() -> None:
 
 def test_a_path_is_not_covered_where_a_root_below_it_is_not() -> None:
     fleet = Bench("auto", b"/local", b"/local/remote").fleet
-    assert {place.path for place in fleet.uncovered(b"/local")} == {b"/local/remote"}
+    above = fleet.uncovered(b"/local")
+    assert {place.path for place in above} == {b"/local/remote"}
+    assert [place.why.split()[0] for place in above] == ["nfs4", "polled"]
     assert fleet.uncovered(b"/local/other") == []
     fleet.remove(b"/local/remote")
     assert fleet.uncovered(b"/local") == []
@@ -232,6 +237,35 @@ def test_only_what_cannot_be_looked_at_in_the_loop_is_looked_at_from_outside() -
 def test_its_descriptor_is_that_of_the_watcher_that_has_one() -> None:
     assert Bench("auto").fleet.fileno() == 7
     assert Bench("poll").fleet.fileno() == -1
+
+
+def test_what_waits_anywhere_waits() -> None:
+    bench = Bench("auto", b"/local", b"/remote")
+    assert not bench.fleet.waiting()
+    bench.made["inotify"].notices = [Touched(b"/local/f", What.MODIFIED)]
+    assert bench.fleet.waiting()
+    bench.fleet.take(9)
+    bench.fleet.looked(b"/remote", None)
+    assert bench.fleet.waiting()
+
+
+def test_mounts_are_told_by_the_watcher_that_knows_of_them() -> None:
+    class Mounted(Scripted):
+        changed = False
+
+        def mounts_fileno(self) -> int:
+            return 9
+
+        def mounts_changed(self) -> bool:
+            return self.changed
+
+    watcher = Mounted("inotify")
+    fleet = Fleet("auto", backend_of, {"inotify": lambda: watcher}, native="inotify")
+    assert fleet.mounts_fileno() == 9
+    assert not fleet.mounts_changed()
+    watcher.changed = True
+    assert fleet.mounts_changed()
+    assert (Bench("poll").fleet.mounts_fileno(), Bench("poll").fleet.mounts_changed()) == (-1, False)
 
 
 def test_checking_and_closing_reach_every_watcher() -> None:

@@ -32,6 +32,7 @@ class Fleet:
     def __init__(self, roots: list[bytes], only_looked_at: list[bytes] | None = None) -> None:
         self.watcher = PollWatcher(SECONDS)
         self.only_looked_at = only_looked_at or []
+        self.looked_event = asyncio.Event()
         for root in roots + self.only_looked_at:
             list(self.watcher.add(root, nothing))
 
@@ -42,6 +43,7 @@ class Fleet:
         return root in self.watcher.roots and root not in self.only_looked_at
 
     def looked(self, root: bytes, found: Found) -> bool:
+        self.looked_event.set()
         return self.watcher.looked(root, found)
 
 
@@ -265,9 +267,11 @@ def test_asking_scans_all_polled_roots_by_scans_that_begin_afterwards(tmp_path: 
         bench.polling.due()
         bench.now += SECONDS
         await bench.polling.round()
-        await bench.until(lambda: one in bench.scanned)
+        await bench.until(lambda: len(bench.scanned) == 2)
+        looked = bench.fleet.looked_event = asyncio.Event()
         asked = asyncio.ensure_future(bench.polling.scan_now())
-        await bench.until(lambda: len(bench.scanned) >= 2)
+        await looked.wait()
+        await asyncio.sleep(0)
         bench.gates[one].set()
         await asked
         assert (bench.scanned.count(one), bench.scanned.count(other)) == (2, 2)

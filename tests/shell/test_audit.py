@@ -1,0 +1,242 @@
+"""The audit: what the table of files says, what entries keep, and what is on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import xxhash
+
+from provd.audit import TRACELESS, Audit
+from provd.core.reading import Found, Reading
+from provd.disk import Workers, signature_of
+from provd.store import Store, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    sort: str
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    ino: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    state: State
+    digest: bytes = b""
+
+
+def row(path: bytes, *, digest: bool = True) -> Row:
+    """What the table has of a path if it is right."""
+    st = os.lstat(path)
+    if os.path.isdir(path):
+        return Row(State("d", 0, 0, 0, st.st_ino))
+    content = xxhash.xxh3_128_digest(content_of(path))
+    state = State("f", st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
+    return Row(state, content if digest else b"")
+
+
+def content_of(path: bytes) -> bytes:
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def make(path: bytes) -> None:
+    with open(path, "wb"):
+        pass
+
+
+class Table:
+    """A table of files as a dictionary."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, Row] = {}
+        self.listed: list[bytes] = []
+
+    def get(self, path: bytes) -> Row | None:
+        return self.rows.get(path)
+
+    def children(self, directory: bytes) -> dict[bytes, Row]:
+        self.listed.append(directory)
+        return {os.path.basename(p): r for p, r in self.rows.items() if os.path.dirname(p) == directory}
+
+    def take(self, root: bytes) -> None:
+        """Takes over all that is below a directory."""
+        for directory, names, files in os.walk(root):
+            for name in (*names, *files):
+                path = directory + b"/" + name
+                self.rows[path] = row(path)
+
+
+class Bench:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.table = Table()
+        self.caught_up: list[Callable[[], None]] = []
+        self.settled = 0
+        self.read: list[bytes] = []
+        self.workers = Workers()
+        self.hidden: dict[bytes, bytes] = {}
+        self.audit = Audit(
+            store, self.workers, self._read, table=self._table, settled=self._settle, ignored=self._ignored
+        )
+
+    def _table(self, _: View) -> Table:
+        return self.table
+
+    @staticmethod
+    def _ignored(path: bytes, is_dir: bool) -> bool:
+        return is_dir and path.endswith(b"/.git")
+
+    async def _settle(self) -> None:
+        self.settled += 1
+        if self.caught_up:
+            self.caught_up.pop()()
+
+    async def _read(self, readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+        found = {}
+        for reading in readings:
+            self.read.append(reading.path)
+            content = self.hidden.get(reading.path) or content_of(reading.path)
+            digest = "xxh3:" + xxhash.xxh3_128_hexdigest(content)
+            found[reading] = Found(digest=digest, signature=signature_of(reading.path))
+        return found
+
+    async def run(self, *roots: bytes, sample: int | None = None) -> dict[str, Any]:
+        return await self.audit.run(roots, None, sample)
+
+
+def audit(tmp_path: Path, body: Any) -> None:
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (root / "sub" / "one").write_bytes(b"one")
+    (root / "two").write_bytes(b"two")
+    (root / ".git").mkdir()
+    (root / ".git" / "head").write_bytes(b"x")
+
+    async def main() -> None:
+        store = Store(os.fspath(tmp_path / "store"))
+        bench = Bench(store)
+        path = os.fsencode(root)
+        bench.table.take(path)
+        for ignored in [p for p in bench.table.rows if b".git" in p]:
+            del bench.table.rows[ignored]
+        try:
+            await body(bench, path)
+        finally:
+            bench.workers.close()
+            store.stop()
+
+    asyncio.run(main())
+
+
+def test_a_table_that_is_right_has_no_mismatch_and_ignored_places_are_not_asked_about(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        assert await bench.run(root) == {"files": 2, "mismatches": []}
+        assert sorted(bench.read) == [root + b"/sub/one", root + b"/two"]
+
+    audit(tmp_path, body)
+
+
+def test_what_is_missing_left_over_or_another_is_told(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        gone = bench.table.rows[root + b"/two"]
+        del bench.table.rows[root + b"/two"]
+        bench.table.rows[root + b"/sub/left"] = gone
+        one = bench.table.rows[root + b"/sub/one"]
+        bench.table.rows[root + b"/sub/one"] = Row(msgspec.structs.replace(one.state, size=9))
+        told = (await bench.run(root))["mismatches"]
+        assert [(os.fsencode(m["path"]), m["why"].split(" the log")[0]) for m in told] == [
+            (root + b"/sub/left", "it is gone and"),
+            (root + b"/sub/one", "stat differs from what"),
+            (root + b"/two", "it is there and"),
+        ]
+        assert [m["was"].split(",")[0] for m in told] == ["file of 3 bytes", "file of 9 bytes", "absent"]
+        assert [m["is"].split(",")[0] for m in told] == ["absent", "file of 3 bytes", "file of 3 bytes"]
+
+    audit(tmp_path, body)
+
+
+def test_what_the_log_catches_up_with_is_no_mismatch(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        make(root + b"/new")
+
+        def caught_up() -> None:
+            bench.table.rows[root + b"/new"] = row(root + b"/new")
+
+        bench.caught_up = [caught_up, lambda: None]
+        assert (await bench.run(root))["mismatches"] == []
+        assert bench.settled == 2
+
+    audit(tmp_path, body)
+
+
+def test_what_changes_while_it_is_looked_at_is_looked_at_again(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        def change() -> None:
+            with open(root + b"/two", "ab") as f:
+                f.write(b"more")
+
+        def caught_up() -> None:
+            bench.table.take(root)
+
+        bench.caught_up = [caught_up, change, change]
+        assert (await bench.run(root))["mismatches"] == []
+        bench.caught_up = [change] * 9
+        assert (await bench.run(root))["mismatches"] == [], "what never stands still cannot be compared"
+
+    audit(tmp_path, body)
+
+
+def test_a_content_that_changed_and_left_no_trace_is_told(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        bench.hidden[root + b"/two"] = b"owt"
+        (mismatch,) = (await bench.run(root))["mismatches"]
+        assert mismatch["why"] == TRACELESS
+        assert os.fsencode(mismatch["path"]) == root + b"/two"
+        assert mismatch["was"] == "xxh3:" + xxhash.xxh3_128_hexdigest(b"two")
+        assert mismatch["is"] == "xxh3:" + xxhash.xxh3_128_hexdigest(b"owt")
+
+    audit(tmp_path, body)
+
+
+def test_a_sample_bounds_what_is_read_and_not_what_is_compared(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        bench.table.rows[root + b"/left"] = bench.table.rows[root + b"/two"]
+        answer = await bench.run(root, sample=1)
+        assert len(bench.read) == 1
+        assert len(answer["mismatches"]) == 1
+        assert answer["files"] == 2
+
+    audit(tmp_path, body)
+
+
+def test_roots_in_roots_are_compared_once_and_also_where_the_outer_one_ignores_them(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        inner = root + b"/.git/inner"
+        os.mkdir(inner)
+        make(inner + b"/file")
+        (mismatch,) = (await bench.run(root, root + b"/sub", inner))["mismatches"]
+        assert os.fsencode(mismatch["path"]) == inner + b"/file"
+        assert sorted(bench.table.listed) == sorted([root, root + b"/sub", inner])
+
+    audit(tmp_path, body)
+
+
+def test_counting_gives_the_files_of_each_root_unless_that_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        assert bench.audit.counts([root, root + b"/sub"]) == {root: 2, root + b"/sub": 1}
+        monkeypatch.setattr("provd.audit.MOST_COUNTED", -1)
+        assert bench.audit.counts([root]) is None
+
+    audit(tmp_path, body)
