@@ -44,6 +44,7 @@ class InotifyWatcher:
         self._roots: dict[bytes, Root] = {}
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._awake = False
+        self._fresh = False
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
         self._fd = -1
@@ -61,6 +62,7 @@ class InotifyWatcher:
         self._places.roots = self._roots
         self._places.mounts = self._table.current
         self._since = 0
+        self._resumed = -1
         self._events = Events(self._places, self._memory)
 
     # -- the protocol
@@ -101,6 +103,7 @@ class InotifyWatcher:
 
     def read(self) -> int:
         """Takes what waits at this moment into memory."""
+        self._fresh = True
         if self._awake:
             self._awake = False
             os.eventfd_read(self._wake)
@@ -120,6 +123,9 @@ class InotifyWatcher:
         self._places.told = []
         self._events.taken()
         if not told:
+            if self._fresh and not self.busy:
+                self._fresh = False
+                self._places.round += 1
             self._signal()
         return told
 
@@ -192,6 +198,9 @@ class InotifyWatcher:
         places = self._places
         if places.work:
             places.step(places.work, _SLICE)
+        elif places.work.waits and self._resumed != places.tree.changes:
+            self._resumed = places.tree.changes
+            places.work.resume()
         elif places.adrift:
             root = next(iter(places.adrift))
             del places.adrift[root]

@@ -11,7 +11,7 @@ import os
 
 import msgspec
 
-from provd.core.notice import Appeared, Touched, What
+from provd.core.notice import Touched, What
 from provd.watch.arrival import PIN, READ, Directory, evidence, is_symlink, reason_of, subdirectories
 from provd.watch.filesystems import backend_of_type
 from provd.watch.slots import AGAIN, CAME, FOUND, IS_DIR, QUIET, How, Slots, Work
@@ -29,7 +29,7 @@ class Places(Slots):
                 (node, name), how = work.slots.popitem()
                 self._look(work, node, name, how)
             elif work.rules:
-                self._apply_rules(work, work.rules.popleft())
+                self._apply_rules(work, *work.rules.popleft())
             elif work.lists:
                 self._list(work, *work.lists.popleft())
             else:
@@ -134,7 +134,7 @@ class Places(Slots):
     def new(self, watch: int, found: Directory, root: Root | None, parent: Node, name: bytes) -> Node:
         """A node for a directory that is watched from now on."""
         node = Node(watch, found.dev, found.ino)
-        self.tree.nodes[watch] = node
+        self.tree.know(node)
         self.tree.place(node, parent, name)
         self.tree.govern(node, root)
         return node
@@ -155,7 +155,7 @@ class Places(Slots):
             if not how.told:
                 self.told.append(Touched(path, What.CREATED, IS_DIR))
             missed = evidence(self.kernel, found.fd, names, changed) if how.missed is None else how.missed
-            self.told.append(Appeared(path, missed))
+            self.appear(node, missed)
         inside = how if how.told else msgspec.structs.replace(how, told=True)
         for name in below:
             work.ask(node, name, inside)
@@ -170,11 +170,10 @@ class Places(Slots):
             path = self.tree.path(node) or b"/"
             self.told.append(Touched(path, What.CREATED, IS_DIR))
             for each in subtree(node):
-                missed = "it changed while it was moved" if each.stirred else ""
-                self.told.append(Appeared(self.tree.path(each) or b"/", missed))
+                self.appear(each, "it changed while it was moved" if each.stirred else "")
         for each in subtree(node):
             each.stirred = False
-        work.rules.append(node)
+        work.rules.append((node, False))
         work.lists.append((node, AGAIN))
 
     def _relocate(self, work: Work, known: Node, node: Node, name: bytes, found: Directory, how: How) -> None:
@@ -230,8 +229,11 @@ class Places(Slots):
             if how.again or name not in node.children:
                 work.ask(node, name, how)
 
-    def _apply_rules(self, work: Work, node: Node) -> None:
-        """Whose rules hold in a directory that was moved, and what they leave out there."""
+    def _apply_rules(self, work: Work, node: Node, everything: bool) -> None:
+        """Whose rules hold in a directory that was moved, and what they leave out there.
+
+        What was told of it lately may have been looked for in vain, since it was moved already: it is to be listed.
+        """
         prefix = self.tree.prefix(node)
         if prefix is None:
             return
@@ -240,6 +242,8 @@ class Places(Slots):
         root = node.root
         if root is None:
             return
+        if everything or self.is_recent(node.said):
+            self.appear(node, "")
         for name, child in list(node.children.items()):
             if child.root is not None and child.root.node is child:
                 continue
@@ -248,7 +252,7 @@ class Places(Slots):
             elif child.root is None:
                 work.ask(node, name, CAME)
             else:
-                work.rules.append(child)
+                work.rules.append((child, everything))
         for name in list(node.skipped or ()):
             if not root.leaves_out(prefix + name):
                 work.ask(node, name, CAME)

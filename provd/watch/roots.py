@@ -66,7 +66,7 @@ class Roots(Places):
         above = node.parent
         if above is not None and above.root is not None and not above.root.leaves_out(path):
             self.tree.govern(node, above.root)
-            self.work.rules.append(node)
+            self.work.rules.append((node, False))
         else:
             self._let_go(node)
 
@@ -125,7 +125,7 @@ class Roots(Places):
                 self.tree.top = known
             else:
                 self.tree.top = Node(watch, found.st_dev, found.st_ino)
-                self.tree.nodes[watch] = self.tree.top
+                self.tree.know(self.tree.top)
         return self.tree.top
 
     def _passage(self, node: Node, name: bytes, root: Root) -> Node:
@@ -158,7 +158,7 @@ class Roots(Places):
         found = os.lstat(path)
         child = Node(watch, found.st_dev, found.st_ino)
         if watch >= 0:
-            self.tree.nodes[watch] = child
+            self.tree.know(child)
         self.tree.place(child, node, name)
         return child
 
@@ -225,7 +225,7 @@ class Roots(Places):
         if node is not None and self.tree.prefix(node) is not None:
             above, name = node.parent, node.name
             if above is not None and above.root is not None:
-                self.work.rules.append(node)
+                self.work.rules.append((node, False))
                 self.work.ask(above, name, FOUND)
             else:
                 self._let_go(node)

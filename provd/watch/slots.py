@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from provd.core.notice import Covered, Lost, Moved, Notice, Touched, What
+from provd.core.notice import Appeared, Covered, Lost, Moved, Notice, Touched, What
 from provd.watch.arrival import LIMIT
 from provd.watch.mounted import NOTHING, MountPoints
 from provd.watch.syscalls import PASSAGE, Kernel
@@ -45,12 +45,15 @@ def is_limit(why: str) -> bool:
 
 
 class Work:
-    """What is to be looked at: slots, whole directories (`lists`), and what the rules say of directories (`rules`)."""
+    """What is to be looked at: slots, whole directories (`lists`), and directories that were moved (`rules`).
+
+    Of the latter each goes with whether all below is to be told anew.
+    """
 
     def __init__(self) -> None:
         self.slots: dict[tuple[Node, bytes], How] = {}
         self.lists: deque[tuple[Node, How]] = deque()
-        self.rules: deque[Node] = deque()
+        self.rules: deque[tuple[Node, bool]] = deque()
         self._deferred: list[tuple[Node, bytes | None, How]] = []
 
     def ask(self, node: Node, name: bytes, how: How) -> None:
@@ -63,9 +66,9 @@ class Work:
             self.slots[node, name] = msgspec.structs.replace(how, again=True) if again else how
 
     def defer(self, node: Node, name: bytes | None, how: How) -> None:
-        """Keeps a slot (or a whole directory) for after the next events.
+        """Keeps a slot (or a whole directory) for later.
 
-        Its directory is not where the tree has it, so events that say where it went are still to come.
+        Its directory is not where the tree has it, so another slot or an event will say where it went.
         """
         self._deferred.append((node, name, how))
 
@@ -78,6 +81,11 @@ class Work:
             else:
                 self.ask(node, name, how)
 
+    @property
+    def waits(self) -> bool:
+        """Whether something was deferred."""
+        return bool(self._deferred)
+
     def __bool__(self) -> bool:
         return bool(self.slots or self.lists or self.rules)
 
@@ -85,7 +93,7 @@ class Work:
         """All that is to be looked at, as directory and name (None for all of it)."""
         pending: list[tuple[Node, bytes | None]] = list(self.slots)
         pending += [(node, None) for node, _ in self.lists]
-        pending += [(node, None) for node in self.rules]
+        pending += [(node, None) for node, _ in self.rules]
         pending += [(node, name) for node, name, _ in self._deferred]
         return pending
 
@@ -103,11 +111,10 @@ class Slots:
         self.work = Work()
         self.parked: dict[Node, None] = {}
         """Directories without a place; each keeps its watch until all slots were looked at."""
-        self.ended: set[int] = set()
-        """Watches that were given up and whose IGNORED has not come yet."""
         self.blinds: dict[tuple[Node, bytes], str] = {}
         self.adrift: dict[Root, None] = {}
         """Roots of which nobody knows whether they are where they were."""
+        self.round = 0
         self.freed = False
         """Whether a watch was given up, so that another may be had."""
 
@@ -145,13 +152,26 @@ class Slots:
         self.vacate(node, name)
         if child.holds:
             self.lose(child, "the root or a directory above it was moved")
-        old = self.tree.path(child)
+        old, above = self.tree.path(child), child.parent
         self.tree.lift(child)
         self.parked.pop(child, None)
         self.tree.place(child, node, name)
-        self.work.rules.append(child)
+        self.work.rules.append((child, above is not None and self.is_recent(above.listed)))
         if old is not None:
             self.told.append(Moved(old, self.path(node, name), IS_DIR))
+
+    def appear(self, node: Node, missed: str) -> None:
+        """Tells that a directory is to be listed."""
+        node.said = node.listed = self.round
+        self.told.append(Appeared(self.tree.path(node) or b"/", missed))
+
+    def is_recent(self, told: int) -> bool:
+        """Whether who heard of something in the round `told` may have looked when the disk was ahead of the notices.
+
+        Who takes notices looks at the paths before taking more. What is told of in one round, until nothing is left,
+        may lie elsewhere by then; the event that says so is told in the next round at the latest.
+        """
+        return told >= self.round - 1
 
     def lose(self, node: Node, reason: str) -> None:
         """The roots at or below a directory lose their place."""
@@ -215,7 +235,7 @@ class Slots:
         except OSError:  # it moved, and the event that says so is to come
             return
         if watch not in self.tree.nodes:
-            self.ended.add(watch)
+            self.tree.newest = max(self.tree.newest, watch)
             self.kernel.remove(self.fd, watch)
 
     def prune(self, node: Node | None) -> None:
@@ -252,7 +272,6 @@ class Slots:
         self.tree.govern(node, None)
         if node.watch >= 0:
             self.tree.nodes.pop(node.watch, None)
-            self.ended.add(node.watch)
             self.kernel.remove(self.fd, node.watch)
             node.watch = -1
             self.freed = True

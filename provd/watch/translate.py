@@ -60,19 +60,20 @@ class Events:
                 self._said = said
                 if mask & _NAMES and name in node.children:
                     self._of_no_directory(node, name)
+                node.said = places.round
                 places.told.append(Touched(prefix + name, what))
         else:
             self._said = None
+            node.said = places.round
             self._of_directory(event, node, prefix)
 
     def _of_no_node(self, watch: int, mask: int) -> None:
         places = self._places
         if mask & sys.Q_OVERFLOW:
             self._lost("events lost: the kernel's queue overflowed")
-        elif watch not in places.ended:
+        elif watch > places.tree.newest or watch < 0:
             self._lost("an event of an unknown watch")
-        elif mask & sys.IGNORED:
-            places.ended.discard(watch)
+        # else the watch was given up: the last events of it may come even after its IGNORED
 
     def _lost(self, reason: str) -> None:
         """Events of all roots were lost: all directories are looked at again."""
@@ -167,6 +168,7 @@ class Events:
             self._left(mask, node, name, prefix + name)
             return
         new_name = other[3]
+        target.said = places.round
         if not mask & sys.ISDIR:
             for place, each in ((node, name), (target, new_name)):
                 if each in place.children:

@@ -7,6 +7,9 @@ is at every moment what the notices have told so far, never what the disk holds 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
+
+_LONG_AGO: Final = 9
 
 Ignored = Callable[[bytes, bool], bool]
 
@@ -42,12 +45,13 @@ class Node:
 
     `root` is whose rules hold for what is in it; None for one that only leads to a root. `holds` counts the roots and
     `blinds` the uncovered places at or below. `blind` says why a name in it is not watched, `skipped` which names of
-    directories are ignored. `stirred`: something happened in it while it had no place.
+    directories are ignored. `stirred`: something happened in it while it had no place. `said` and `listed` number the
+    round in which something in it was told, and in which it was told to be listed.
     """
 
     __slots__ = (
-        *("blind", "blinds", "children", "dev", "generation", "holds", "ino"),
-        *("name", "parent", "prefix", "root", "skipped", "stirred", "watch"),
+        *("blind", "blinds", "children", "dev", "generation", "holds", "ino", "listed"),
+        *("name", "parent", "prefix", "root", "said", "skipped", "stirred", "watch"),
     )
 
     def __init__(self, watch: int, dev: int, ino: int) -> None:
@@ -63,6 +67,7 @@ class Node:
         self.blind: dict[bytes, str] | None = None
         self.skipped: set[bytes] | None = None
         self.stirred = False
+        self.said = self.listed = -_LONG_AGO
         self.prefix: bytes | None = None
         self.generation = -1
 
@@ -73,6 +78,10 @@ class Tree:
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
         self.top: Node | None = None
+        self.changes = 0
+        """How often something got a place or lost it."""
+        self.newest = 0
+        """The highest watch that there ever was; the kernel counts upwards."""
         self._generation = 0
 
     def prefix(self, node: Node) -> bytes | None:
@@ -98,10 +107,16 @@ class Tree:
         prefix = self.prefix(node)
         return prefix if prefix is None or prefix == b"/" else prefix[:-1]
 
+    def know(self, node: Node) -> None:
+        """Remembers the node of a new watch."""
+        self.nodes[node.watch] = node
+        self.newest = max(self.newest, node.watch)
+
     def place(self, node: Node, parent: Node, name: bytes) -> None:
         """Puts a node without a place, and all below it, into the free slot `name`."""
         node.parent, node.name = parent, name
         parent.children[name] = node
+        self.changes += 1
         if node.children:
             self._generation += 1
         else:
@@ -114,6 +129,7 @@ class Tree:
         if parent is None:
             return
         del parent.children[node.name]
+        self.changes += 1
         add_up(parent, -node.holds, -node.blinds)
         node.parent = None
         if node.children:

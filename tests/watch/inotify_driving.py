@@ -145,6 +145,7 @@ class Mirror:
                 case Touched():
                     if each.is_dir and each.what is What.DELETED:
                         self._remove_below(each.path)
+                        self.known.pop(each.path, None)
                     self._look(each.path)
                 case Moved():
                     self._move(each.source, each.path)
@@ -168,26 +169,33 @@ class Mirror:
             del self.known[each]
 
     def _look(self, path: bytes) -> None:
+        """What is there now. A directory that is not stays until its own notice says what became of it."""
         status = status_of(path)
-        if status is None or status[0] != stat.S_IFDIR:
-            self._remove_below(path)
-        if status is None:
-            self.known.pop(path, None)
-        else:
+        before = self.known.get(path)
+        if status is not None:
+            if status[0] != stat.S_IFDIR:
+                self._remove_below(path)
             self.known[path] = status
+        elif before is not None and before[0] != stat.S_IFDIR:
+            del self.known[path]
 
     def _move(self, source: bytes, path: bytes) -> None:
         self._remove_below(path)
         for each in [known for known in self.known if known.startswith(source + b"/")]:
             self.known[path + each[len(source) :]] = self.known.pop(each)
+        self.known.pop(source, None)
         self._look(source)
         self._look(path)
 
     def _list(self, directory: bytes) -> None:
+        self._look(directory)
         try:
             names = os.listdir(directory)
         except OSError:
-            names = []
+            return
         here = {os.path.join(directory, name) for name in names}
-        for path in {known for known in self.known if os.path.dirname(known) == directory} | here:
+        for path in {known for known in self.known if os.path.dirname(known) == directory} - here:
+            self._remove_below(path)
+            del self.known[path]
+        for path in here:
             self._look(path)
