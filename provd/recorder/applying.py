@@ -54,6 +54,21 @@ class Contents(msgspec.Struct, frozen=True):
 Item = Looked | Contents | Gap | Coverage
 
 
+def named(item: Item) -> tuple[bytes, ...]:
+    """The paths that an item is about."""
+    match item:
+        case Looked(step=Moved() as moved):
+            return moved.source, moved.path
+        case Looked():
+            return (item.step.path,)
+        case Contents():
+            return (item.directory,)
+        case Gap():
+            return (item.scope,)
+        case Coverage():
+            return (item.path,)
+
+
 class Outcome(msgspec.Struct):
     """How far a command came (`next` is the item to go on with), and what follows from what it wrote."""
 
