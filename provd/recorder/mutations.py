@@ -306,6 +306,8 @@ class Pump:
             self.scanning.want(path)
         for path in outcome.doubtful:
             self.scanning.doubt(path)
+        for path in outcome.unsure:
+            self.scanning.doubt(path, inside=False)
 
     async def _forget_one(self) -> bool:
         if not self._forgets:
