@@ -54,6 +54,21 @@ class Contents(msgspec.Struct, frozen=True):
 Item = Looked | Contents | Gap | Coverage
 
 
+def named(item: Item) -> tuple[bytes, ...]:
+    """The paths that an item is about."""
+    match item:
+        case Looked(step=Moved() as moved):
+            return moved.source, moved.path
+        case Looked():
+            return (item.step.path,)
+        case Contents():
+            return (item.directory,)
+        case Gap():
+            return (item.scope,)
+        case Coverage():
+            return (item.path,)
+
+
 class Outcome(msgspec.Struct):
     """How far a command came (`next` is the item to go on with), and what follows from what it wrote."""
 
@@ -67,6 +82,8 @@ class Outcome(msgspec.Struct):
     """Directories of which nothing is known: to be scanned."""
     doubtful: list[bytes] = []
     """Directories whose rows may not be true: to be listed when nothing waits."""
+    unsure: list[bytes] = []
+    """Names of which the same holds."""
     below: list[bytes] = []
     """Directories that a listing found to be new, or others than they were."""
 
@@ -217,7 +234,7 @@ class _Application:
             self._record(kind, path, None, row)
             self._files.delete(path)
             if now is not None:
-                self.outcome.doubtful.append(_parent(path))
+                self.outcome.unsure.append(path)
             return
         of = self._record(kind, path, now, row)
         if now is not None:
@@ -250,7 +267,7 @@ class _Application:
         if moved.is_dir or (row is not None and row.is_directory):
             self.outcome.moved.append((of, source, path))
         if looked.again:
-            self.outcome.doubtful.append(_parent(source))
+            self.outcome.unsure.append(source)
 
     def _moved_already(self, moved: Moved, now: State, row: Row | None, target: Row) -> None:
         if row is not None:
@@ -354,7 +371,3 @@ class _Application:
         else:
             self._supersede(top, root)
             self._files.delete(root)
-
-
-def _parent(path: bytes) -> bytes:
-    return path.rpartition(b"/")[0] or b"/"

@@ -242,9 +242,11 @@ class Hashing:
         return await self._thread.summed(path, tick)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._waiting and self._timer is None:
-            due = next(iter(self._waiting.values())).due
-            self._timer = loop.call_at(due, self._due)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            self._timer = loop.call_at(next(iter(self._waiting.values())).due, self._due)
 
     def _due(self) -> None:
         self._timer = None

@@ -15,13 +15,13 @@ import msgspec
 import structlog
 
 from provd.core.dependency import is_under
-from provd.core.mutation import Change, Listed, State, Step, fold
-from provd.core.notice import Covered, Lost, Moved, Notice, Scan
-from provd.core.records import ALL, Coverage, Gap
-from provd.disk.states import look
+from provd.core.mutation import fold
+from provd.core.notice import Lost, Moved, Notice, Scan
+from provd.core.records import ALL
 from provd.disk.workers import Workers
-from provd.recorder.applying import Apply, Contents, Forget, Item, Looked, Outcome
+from provd.recorder.applying import Apply, Forget, Item, Outcome, named
 from provd.recorder.hashing import Hashing, Keep, Result
+from provd.recorder.looking import Looking
 from provd.recorder.owing import Owing, unwritten
 from provd.recorder.scanning import Scanning
 from provd.store import Store
@@ -29,13 +29,9 @@ from provd.watch.base import Ignored, Watcher
 
 BATCH: Final = 512
 """Notices that are taken at once."""
-SLICE: Final = 64
-"""Paths that are looked at in one go."""
 REARM: Final = 0.005
 """Seconds after a wake-up until the next one: what comes in between is taken together."""
-_PATIENCE: Final = 2.0
 _LONGEST: Final = 30.0
-MISSED: Final = "something may have come and gone here unseen"
 
 T = TypeVar("T")
 log = structlog.get_logger("pump")
@@ -84,6 +80,7 @@ class Pump:
         self.scanning.coverage = self._coverage
         self.scanning.now = now
         self.scanning.begun = self._begun
+        self._looking = Looking(workers, self.scanning, now, watcher.read)
         self.hashing = Hashing(workers, self.kick)
         self.owing = Owing(store, self._paid)
         self._task: asyncio.Task[None] | None = None
@@ -255,7 +252,7 @@ class Pump:
         self._taken = len(notices)
         scopes = {place for notice in notices for place in _places(notice)}
         try:
-            items, after = await self._look(fold(notices, self._own))
+            items, after = await self._looking.items(fold(notices, self._own))
             await self._write(items)
             for step in after:
                 self._follow(step)
@@ -268,50 +265,9 @@ class Pump:
             self._taken = 0
         return True
 
-    async def _look(self, steps: Sequence[Step]) -> tuple[list[Item], list[Lost | Scan]]:
-        """What lies at the paths of the steps, and what is to be done afterwards."""
-        items: list[Item] = []
-        after: list[Lost | Scan] = []
-        far = await self._look_apart(steps)
-        for number, step in enumerate(steps):
-            if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
-                self._watcher.read()
-            match step:
-                case Change() | Moved():
-                    items.append(self._looked(step, far))
-                case Listed():
-                    if step.missed:
-                        items.append(Gap(self._now(), step.path, f"{MISSED}: {step.missed}"))
-                    items += await self.scanning.list_for(step.path, step.but)
-                case Lost():
-                    self.counters.lost += 1
-                    items.append(Gap(self._now(), step.path, step.reason))
-                    after.append(step)
-                case Covered():
-                    items.append(Coverage(self._now(), step.path, step.coverage, step.why))
-                    items.append(Gap(self._now(), step.path, step.why or f"coverage is {step.coverage} from here on"))
-                case Scan():
-                    after.append(step)
-        return items, after
-
-    def _looked(self, step: Change | Moved, far: dict[bytes, State | None] | None) -> Looked:
-        self.scanning.looked(step.path.rpartition(b"/")[0] or b"/")
-        at = look if far is None else far.get
-        return Looked(step, at(step.path), isinstance(step, Moved) and at(step.source) is not None)
-
-    async def _look_apart(self, steps: Sequence[Step]) -> dict[bytes, State | None] | None:
-        """The same from threads where a path may hang; None where none does."""
-        mounts = self._workers.mounts.now()
-        if mounts.all_local:
-            return None
-        paths = {step.path for step in steps} | {step.source for step in steps if isinstance(step, Moved)}
-        if all(mounts.may_hang_at(path) is None for path in paths):
-            return None
-        return await self._workers.each(look, sorted(paths), _PATIENCE)
-
     def _follow(self, step: Lost | Scan) -> None:
         if isinstance(step, Lost):
+            self.counters.lost += 1
             self.scanning.lost(step.path)
         else:
             self.scanning.want(step.path)
@@ -328,7 +284,7 @@ class Pump:
                 outcome = await self._store.submit(Apply(items, start))
             except Exception as error:  # refused or failed: a gap says so when it can be written
                 log.warning("records could not be written", reason=str(error))
-                self.owing.owe(self._roots_of({p for i in items[start:] for p in _named(i)}), unwritten(error))
+                self.owing.owe(self._roots_of({p for i in items[start:] for p in named(i)}), unwritten(error))
                 raise NotWrittenError from error
             self._take_over(outcome)
             outcomes.append(outcome)
@@ -350,6 +306,8 @@ class Pump:
             self.scanning.want(path)
         for path in outcome.doubtful:
             self.scanning.doubt(path)
+        for path in outcome.unsure:
+            self.scanning.doubt(path, inside=False)
 
     async def _forget_one(self) -> bool:
         if not self._forgets:
@@ -404,20 +362,6 @@ class Pump:
 
 def _places(notice: Notice) -> tuple[bytes, ...]:
     return (notice.source, notice.path) if isinstance(notice, Moved) else (notice.path,)
-
-
-def _named(item: Item) -> tuple[bytes, ...]:
-    match item:
-        case Looked(step=Moved() as moved):
-            return moved.source, moved.path
-        case Looked():
-            return (item.step.path,)
-        case Contents():
-            return (item.directory,)
-        case Gap():
-            return (item.scope,)
-        case Coverage():
-            return (item.path,)
 
 
 def _answer(future: asyncio.Future[T], *, value: T) -> None:

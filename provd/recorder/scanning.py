@@ -82,7 +82,7 @@ class Scanning:
         self._own = frozenset(own)
         self._queue: deque[Scan] = deque()
         self._current: Scan | None = None
-        self._doubtful: dict[bytes, None] = {}
+        self._doubtful: dict[bytes, bool] = {}  # True: what is in it, False: itself
         self._looked: set[bytes] = set()
         self._lost: dict[bytes, tuple[int, float]] = {}
         self._flight: _Flight | None = None
@@ -123,9 +123,9 @@ class Scanning:
         self._lost[path] = (times + 1, now)
         return float(min(self.backoff * 2 ** (times - 1), _LONGEST)) if times else 0.0
 
-    def doubt(self, directory: bytes) -> None:
-        """The rows of a directory may not be what is there: it is listed when nothing waits."""
-        self._doubtful[directory] = None
+    def doubt(self, path: bytes, *, inside: bool = True) -> None:
+        """The row of a path, or those inside it, may not be what is there: it is looked at when nothing waits."""
+        self._doubtful[path] = inside or self._doubtful.get(path, False)
 
     def looked(self, directory: bytes) -> None:
         """Something in this directory was looked at by its path."""
@@ -135,8 +135,10 @@ class Scanning:
 
     def moved(self, source: bytes, path: bytes) -> None:
         """A directory got another name: what was looked at by the old one may have been something else."""
-        for directory in [d for d in (*self._looked, *self._doubtful) if is_under(d, source)]:
+        for directory in [d for d in self._looked if is_under(d, source)]:
             self.doubt(path + directory[len(source) :])
+        for at, inside in [(p, inside) for p, inside in self._doubtful.items() if is_under(p, source)]:
+            self.doubt(path + at[len(source) :], inside=inside)
         for scan in (*self._queue, *((self._current,) if self._current else ())):
             if scan.begun and (is_under(source, scan.path) or is_under(path, scan.path)):
                 scan.stack.append(path)
@@ -201,25 +203,29 @@ class Scanning:
         self._kick()
 
     async def _check_doubtful(self) -> bool:
-        some = list(self._doubtful)[:_DOUBTFUL]
+        some = list(self._doubtful.items())[:_DOUBTFUL]
         items: list[Item] = []
-        for directory in some:
-            if self._may_hang(directory):
-                self.want(directory)
-                continue
-            found = await self._list(directory)
-            if isinstance(found, Listing):
-                items += self._contents(directory, found, guarded=True)
-            elif found.gone:
-                items.append(_name(directory, look(directory)))
+        for path, inside in some:
+            if self._may_hang(path):
+                self.want(path)
+            else:
+                items += await self._doubted(path, inside=inside)
         if self._waits():  # what waits may say what they are
             return True
-        for directory in some:
-            self._doubtful.pop(directory, None)
+        for path, _ in some:
+            self._doubtful.pop(path, None)
         for outcome in await self._apply(items):
             for directory in outcome.below:
                 self.doubt(directory)
         return True
+
+    async def _doubted(self, path: bytes, *, inside: bool) -> Sequence[Item]:
+        found = await self._list(path) if inside else Unlisted(gone=True, why="")
+        if isinstance(found, Listing):
+            return self._contents(path, found, guarded=True)
+        if not found.gone or self._aside(path, is_dir=inside):
+            return []
+        return [_name(path, look(path))]
 
     async def _begin(self, scan: Scan) -> None:
         self.begun()

@@ -121,9 +121,13 @@ class Files:
     # changing
 
     def put(self, path: bytes, row: Row) -> Row:
-        """Keeps the row of a path; a directory without a number gets one. Makes the directories above it known."""
+        """Keeps the row of a path; a directory without a number keeps the one that is known, or gets one.
+
+        Makes the directories above it known.
+        """
         if row.is_directory and not row.number and path != b"/":
-            row = msgspec.structs.replace(row, number=self._next())
+            known = self.get(path)
+            row = msgspec.structs.replace(row, number=(known.number if known is not None else 0) or self._next())
         key = self._key(path, make=True)
         assert key is not None
         self._write(key, row)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from provd.core.mutation import FILE, State
 from provd.core.notice import Appeared, Lost, Moved, Notice, Touched, What
-from provd.core.records import Hashed, Mutation, Record
+from provd.core.records import Gap, Hashed, Mutation, Record
 from provd.disk.states import state_of
 from provd.disk.workers import Workers
 from provd.recorder.mutations import Pump
@@ -81,10 +81,13 @@ class Scene:
         self.store.start(asyncio.get_running_loop())
         self.workers = Workers()
         self.watcher: Any = watcher or ScriptedWatcher()
+        self.options: dict[str, Any] = {}
         self.pump = self.new_pump()
 
     def new_pump(self, **more: Any) -> Pump:
-        pump = Pump(self.store, self.watcher, self.workers, roots=lambda: [self.root], **more)
+        """A pump in a hurry. What it is to be like besides stays for the next one."""
+        self.options |= more
+        pump = Pump(self.store, self.watcher, self.workers, roots=lambda: [self.root], **self.options)
         pump.rest = 0
         pump.scanning.backoff = 0.001
         pump.owing.retry = 0.001
@@ -100,6 +103,16 @@ class Scene:
     def path(self, name: str) -> bytes:
         return self.root + b"/" + name.encode() if name else self.root
 
+    async def begin(self, *names: str) -> int:
+        """Files that are there from the start; the head of the log when they are known."""
+        for name in names:
+            self.write(name)
+        await self.pump.scan(self.root, first=True)
+        return self.store.head
+
+    def touch(self, name: str, what: What = What.MODIFIED, *, is_dir: bool = False) -> None:
+        self.watcher.tell(Touched(self.path(name), what, is_dir))
+
     def write(self, name: str, content: bytes = b"x") -> bytes:
         path = self.path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -114,8 +127,10 @@ class Scene:
             return view.records(after, 1_000_000, 1 << 40)
 
     def mutations(self, after: int = 0) -> list[tuple[str, str]]:
-        found = [(str(r.kind), self.name(r.path)) for _, r in self.records(after) if isinstance(r, Mutation)]
-        return sorted(found, key=lambda pair: pair[1]) if after < 0 else found
+        return [(str(r.kind), self.name(r.path)) for _, r in self.records(after) if isinstance(r, Mutation)]
+
+    def gaps(self) -> list[tuple[str, str]]:
+        return [(self.name(r.scope), r.reason) for _, r in self.records() if isinstance(r, Gap)]
 
     def of(self, name: str) -> list[Mutation]:
         return [r for _, r in self.records() if isinstance(r, Mutation) and r.path == self.path(name)]

@@ -1,0 +1,77 @@
+"""Looking at what notices name: the steps of a batch become items that a command can write.
+
+Rule: small slices in the loop, and the kernel's queue is read between them; where a path may hang, a thread looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from provd.core.mutation import Change, Listed, State, Step
+from provd.core.notice import Covered, Lost, Moved, Scan
+from provd.core.records import Coverage, Gap
+from provd.disk.states import look
+from provd.disk.workers import Workers
+from provd.recorder.applying import Item, Looked
+from provd.recorder.scanning import Scanning
+
+SLICE: Final = 64
+"""Paths that are looked at in one go."""
+MISSED: Final = "something may have come and gone here unseen"
+_PATIENCE: Final = 2.0
+
+
+class Looking:
+    """Looks at paths. `read` reads what the system has to tell."""
+
+    def __init__(
+        self, workers: Workers, scanning: Scanning, now: Callable[[], int], read: Callable[[], object]
+    ) -> None:
+        self._workers = workers
+        self._scanning = scanning
+        self._now = now
+        self._read = read
+
+    async def items(self, steps: Sequence[Step]) -> tuple[list[Item], list[Lost | Scan]]:
+        """What lies at the paths of the steps, and what is to be done when that is written."""
+        items: list[Item] = []
+        after: list[Lost | Scan] = []
+        far = await self._look_apart(steps)
+        for number, step in enumerate(steps):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+                self._read()
+            match step:
+                case Change() | Moved():
+                    items.append(self._look(step, far))
+                case Listed():
+                    if step.missed:
+                        items.append(Gap(self._now(), step.path, f"{MISSED}: {step.missed}"))
+                    items += await self._scanning.list_for(step.path, step.but)
+                case Lost():
+                    items.append(Gap(self._now(), step.path, step.reason))
+                    after.append(step)
+                case Covered():
+                    why = step.why or f"coverage is {step.coverage} from here on"
+                    items.append(Coverage(self._now(), step.path, step.coverage, step.why))
+                    items.append(Gap(self._now(), step.path, why))
+                case Scan():
+                    after.append(step)
+        return items, after
+
+    def _look(self, step: Change | Moved, far: dict[bytes, State | None] | None) -> Looked:
+        self._scanning.looked(step.path.rpartition(b"/")[0] or b"/")
+        at = look if far is None else far.get
+        return Looked(step, at(step.path), isinstance(step, Moved) and at(step.source) is not None)
+
+    async def _look_apart(self, steps: Sequence[Step]) -> dict[bytes, State | None] | None:
+        """What lies at all the paths, from threads, if one of them may hang; what hangs is missing."""
+        mounts = self._workers.mounts.now()
+        if mounts.all_local:
+            return None
+        paths = {step.path for step in steps} | {step.source for step in steps if isinstance(step, Moved)}
+        if all(mounts.may_hang_at(path) is None for path in paths):
+            return None
+        return await self._workers.each(look, sorted(paths), _PATIENCE)

@@ -1,0 +1,196 @@
+"""The pump: trees against the table."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+import xxhash
+from pumping import Scene, on_disk, play, same
+
+from provd.core.notice import Covered, Lost, Scan, What
+from provd.core.records import Coverage, DigestState, Gap, Mutation, Origin
+from provd.disk import states
+from provd.recorder import applying, scanning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+C, M, A, D = What.CREATED, What.MODIFIED, What.ATTRIB, What.DELETED
+DONE, PENDING, SUPERSEDED, UNREADABLE = (
+    DigestState.DONE,
+    DigestState.PENDING,
+    DigestState.SUPERSEDED,
+    DigestState.UNREADABLE,
+)
+
+
+def digest(content: bytes) -> str:
+    return f"xxh3:{xxhash.xxh3_128_digest(content).hex()}"
+
+
+# scans
+
+
+def test_the_first_scan_fills_the_table_and_records_the_coverage_alone(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        with mock.patch.object(scanning, "CHUNK", 7):
+            for n in range(50):
+                scene.write(f"{n % 5}/{n}")
+            os.symlink("x", scene.path("link"))
+            await scene.begin("a")
+        await scene.pump.settled()
+        [(_, only)] = scene.records()
+        assert only == Coverage(only.at, scene.root, "whole", "")
+        assert scene.table() == on_disk(scene.root)
+        assert scene.hashed() == []
+
+    play(tmp_path, body)
+
+
+def test_a_scan_records_what_differs(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("a", "b", "d/c", "d/same", "gone/x", "type")
+        scene.pump.close()
+        scene.write("a", b"other")
+        os.unlink(scene.path("b"))
+        os.rename(scene.path("d/c"), scene.path("d/z"))
+        shutil.rmtree(scene.path("gone"))
+        os.unlink(scene.path("type"))
+        scene.write("type/inside/deep")
+        scene.pump = scene.new_pump()
+        await scene.pump.scan(scene.root)
+        await scene.pump.settled()
+        assert sorted(scene.mutations(head)) == sorted(
+            [
+                ("modified", "a"), ("deleted", "b"), ("deleted", "d/c"), ("created", "d/z"), ("deleted", "gone/x"),
+                ("deleted", "gone"), ("created", "type"), ("created", "type/inside"), ("created", "type/inside/deep"),
+            ]
+        )  # fmt: skip
+        assert {r.origin for _, r in scene.records() if isinstance(r, Mutation)} == {Origin.SCAN}
+        assert same(scene.table(), on_disk(scene.root))
+        assert len(scene.hashed()) == 3
+
+    play(tmp_path, body)
+
+
+def test_a_scan_of_a_part_that_is_gone_says_so_and_one_of_a_root_that_is_gone_says_nothing(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("d/a", "b")
+        shutil.rmtree(scene.path("d"))
+        await scene.pump.scan(scene.path("d"))
+        assert scene.mutations(head) == [("deleted", "d/a"), ("deleted", "d")]
+        os.rename(scene.root, scene.root + b"-away")
+        await scene.pump.scan(scene.root)
+        assert len(scene.mutations(head)) == 2
+        assert scene.row("b") is not None
+
+    play(tmp_path, body)
+
+
+def test_digests_that_a_closed_pump_owed_are_made_up_for_by_the_next_scan(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.begin("a")
+        scene.pump.rest = 3600
+        scene.touch("a")
+        await scene.pump.recorded()
+        scene.pump.close()
+        scene.pump = scene.new_pump()
+        await scene.pump.scan(scene.root)
+        await scene.pump.settled()
+        assert [r.digest_state for r in scene.hashed()] == [DONE]
+
+    play(tmp_path, body)
+
+
+def test_what_is_ignored_is_not_entered_and_not_called_deleted(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        scene.pump = scene.new_pump(ignored=lambda path, is_dir: path.endswith((b"/.git", b".log")))
+        head = await scene.begin(".git/x", "a.log", "b")
+        assert set(scene.table()) == {scene.path("b")}
+        scene.touch("a.log")
+        await scene.pump.settled()
+        await scene.pump.scan(scene.root)
+        assert scene.mutations(head) == [("modified", "a.log")]
+        assert scene.row("a.log") is not None
+
+    play(tmp_path, body)
+
+
+def test_a_scan_in_steps_lets_notices_go_first(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin(*(f"d{n}/a" for n in range(40)))
+        scene.write("d39/a", b"later")
+        real = states.listing
+        seen: list[bytes] = []
+
+        def listing(path: bytes) -> Any:
+            if len(seen) == 3:
+                scene.write("d0/new")
+                scene.touch("d0/new", C)
+            seen.append(path)
+            return real(path)
+
+        with mock.patch.object(scanning, "listing", listing):
+            await scene.pump.scan(scene.root)
+        await scene.pump.settled()
+        told = scene.mutations(head)
+        assert told.index(("created", "d0/new")) < told.index(("modified", "d39/a"))
+        assert same(scene.table(), on_disk(scene.root))
+
+    play(tmp_path, body)
+
+
+def test_lost_events_are_a_gap_first_and_then_one_scan(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("a", "d/b")
+        scene.write("d/b", b"lost")
+        scene.watcher.tell(Lost(scene.path("d"), "overflow"), Lost(scene.root, "overflow"), Scan(scene.path("d")))
+        assert await scene.pump.recorded()
+        assert [type(r) for _, r in scene.records(head)][:2] == [Gap, Gap]
+        assert scene.gaps() == [("d", "overflow"), (scene.name(scene.root), "overflow")]
+        await scene.pump.settled()
+        assert scene.mutations(head) == [("modified", "d/b")]
+        assert (scene.pump.counters.lost, scene.pump.counters.scans) == (2, 2)  # the first one, and one for all three
+        scene.watcher.tell(Lost(scene.root, "again"))
+        scene.pump.scanning.backoff = 3600
+        assert await scene.pump.recorded()
+        assert scene.pump.scanning.busy  # later
+        assert scene.pump.counters.scans == 2
+
+    play(tmp_path, body)
+
+
+def test_a_change_of_coverage_is_a_record_and_a_gap(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin()
+        scene.watcher.tell(Covered(scene.path("d"), "none", "watch limit"), Covered(scene.path("d"), "whole"))
+        await scene.pump.recorded()
+        told = [r for _, r in scene.records(head)]
+        assert told[:2] == [
+            Coverage(told[0].at, scene.path("d"), "none", "watch limit"),
+            Gap(told[1].at, scene.path("d"), "watch limit"),
+        ]
+        assert isinstance(told[3], Gap)
+
+    play(tmp_path, body)
+
+
+def test_a_root_that_was_removed_is_forgotten_without_records_but_not_a_root_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(applying, "BUDGET", 3)
+
+    async def body(scene: Scene) -> None:
+        head = await scene.begin(*(f"d/{n}" for n in range(10)), "in/root/a", "in/b")
+        await scene.pump.forget(scene.root, [scene.path("in/root")])
+        assert set(scene.table()) == {scene.path("in"), scene.path("in/root"), scene.path("in/root/a")}
+        await scene.pump.forget(scene.path("in/root"))
+        assert scene.store.head == head
+        assert scene.path("in/root") not in scene.table()
+
+    play(tmp_path, body)
