@@ -105,7 +105,7 @@ class Coverage:
         return self._hops[hop]
 
     def _look(self, hop: bytes) -> Uncovered | None:
-        if hop in self._above and not self._in_root(hop.rpartition(b"/")[0] or b"/"):
+        if hop in self._above:
             return None
         if not self._in_root(hop):
             return Uncovered(hop, "outside the watched roots")

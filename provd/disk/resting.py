@@ -95,7 +95,7 @@ class RestLooker:
             missing_base = isinstance(thing, Seen) and thing.sort is Sort.ABSENT and thing.path == base
             if not missing_base and not look.thing(thing, reading.algorithm):
                 return False
-        return look.directory(route.at) if route.there else look.directory(os.path.dirname(route.at))
+        return route.there or look.directory(os.path.dirname(route.at))
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline

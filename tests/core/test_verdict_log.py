@@ -63,6 +63,7 @@ def test_what_was_not_recorded_in_time_is_unknown_and_nothing_is_read(question: 
         assert judged.verdict is UNKNOWN
     else:
         assert (judged.verdict, judged.why) == (UNKNOWN, "timeout")
+        assert "recorded" in judged.faults[0].detail
 
 
 def test_a_touch_that_is_known_counts_however_late_the_rest_is() -> None:

@@ -67,9 +67,11 @@ class Scripted:
         self.scans += 1
 
     def uncovered(self, path: bytes) -> list[Uncovered]:
-        if not any(is_under(path, root) for root in self.roots):
+        root = max((root for root in self.roots if is_under(path, root)), key=len, default=None)
+        if root is None:
             return [Uncovered(path, "outside")]
-        return [u for u in self.lost if is_under(u.path, path) or is_under(path, u.path)]
+        above = [u for u in self.lost if is_under(path, u.path) and is_under(u.path, root)]
+        return above + [u for u in self.lost if is_under(u.path, path) and u not in above]
 
 
 class Desk:

@@ -235,6 +235,20 @@ def test_what_is_not_recorded_in_time_is_unknown(desk: Desk, watch: Scripted, ho
     run(desk, work)
 
 
+def test_what_is_not_recorded_when_its_way_was_seen_is_read(desk: Desk, watch: Scripted) -> None:
+    async def work() -> None:
+        await desk.put("k", deps=["file:f"], as_of="put")
+        first = watch.barriers
+
+        def barrier(number: int) -> None:
+            watch.slow = number == first + 2
+
+        watch.at_barrier = barrier
+        assert await desk.found("k", verify="log") == BY_READING
+
+    run(desk, work)
+
+
 def test_a_fresh_answer_by_reading_waits_for_nothing(desk: Desk, watch: Scripted) -> None:
     async def work() -> None:
         await desk.put("k", deps=["file:f"], as_of="put")

@@ -226,6 +226,17 @@ def never_sealed(_: Desk, __: Scripted, stack: ExitStack) -> None:
     patched.setattr(sealing, "SEALABLE", frozenset())
 
 
+def clock_set_meanwhile(_: Desk, watch: Scripted, stack: ExitStack) -> None:
+    first, moment = watch.barriers, clocks.moment
+    patched = stack.enter_context(pytest.MonkeyPatch.context())
+
+    def barrier(number: int) -> None:
+        if number == first + 2:
+            patched.setattr(clocks, "moment", lambda: clocks.Moment(moment().at, moment().offset + 1_000_000_000))
+
+    watch.at_barrier = barrier
+
+
 def changed_unseen(desk: Desk, watch: Scripted, stack: ExitStack) -> None:
     """Between the reading and the seal."""
     read = desk.inquiry.read
@@ -235,6 +246,7 @@ def changed_unseen(desk: Desk, watch: Scripted, stack: ExitStack) -> None:
         there = await read(*some)
         patched.undo()
         (desk.root / "f").write_text("two")
+        (desk.root / "d" / "deep" / "c.py").write_text("two")
         return there
 
     patched.setattr(desk.inquiry, "read", reading)
@@ -264,6 +276,7 @@ BREAKS: dict[str, Break] = {
     "younger than the clock": young,
     "an mtime ahead": mtime_ahead,
     "the wall clock was set": clock_set,
+    "the wall clock was set meanwhile": clock_set_meanwhile,
     "declared as written": declared,
     "the log was trimmed": trimmed,
     "another file system": never_sealed,
@@ -310,6 +323,8 @@ WAYS: list[tuple[str, Break]] = [
     ("tree:d", told(lambda d: d.mutation("d/deep/c.py"))),
     ("tree:d", told(lambda d: d.gap("d/deep"))),
     ("tree:d", uncovered("d/deep")),
+    ("tree:d", changed_unseen),
+    ("glob:d/**/*.py", changed_unseen),
     ("tree:d", lambda d, *_: os.link(d.path("d/deep/c.py"), d.path("other"))),
     ("tree:d", lambda d, _, stack: stack.enter_context(open(d.path("d/deep/c.py"), "ab"))),  # noqa: SIM115
     ("glob:d/*", lambda *_: None),  # a link among the members is followed, and nobody knows where it led
@@ -333,16 +348,23 @@ def test_each_missing_sign_on_the_way_or_in_a_set_leaves_it_unproven(desk: Desk,
     run(desk, work)
 
 
-def test_a_directory_or_a_member_that_is_younger_than_the_clock_shows_nothing(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("young", "deps"),
+    [
+        ("d/deep", ["tree:d", "names:d/**", "glob:d/**/*.py"]),
+        ("d", ["tree:d", "dir:d", "names:d/*", "glob:d/*.py", "glob:d/a.py", "file:d/none/deeper"]),
+        ("", ["file:none", "file:d", "dir:none", "tree:none", "names:none/*"]),
+    ],
+)
+def test_a_directory_that_is_younger_than_the_clock_shows_nothing(
+    desk: Desk, young: str, deps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    directory = desk.path(young) if young else os.fsencode(desk.root)
+    monkeypatch.setattr("provd.disk.resting.at_rest", lambda path, *_: path != directory)
+
     async def work() -> None:
         clock = await desk.clock()
-        for touched, deps in (("d/deep", ["tree:d", "names:d/**"]), ("d", ["dir:d", "file:d/none"])):
-            (desk.root / touched / "new").write_text("x")
-            at = os.stat(desk.path(touched)).st_ctime_ns + 1_000_000
-            monkeypatch.setattr(desk.clocks, "given", lambda _, at=at: at)
-            assert (await desk.put("k", deps=deps, fetched_at=clock))["unproven"] == deps
+        assert (await desk.put("k", deps=[*deps, "file:f"], fetched_at=clock))["unproven"] == deps
 
     run(desk, work)
 
