@@ -115,10 +115,14 @@ def paths_of(uncovered: Iterable[Json]) -> list[bytes]:
 
 
 def since(ws: Workspace, clock: str, *names: str | bytes) -> Json:
-    """`log.since` for some paths of the workspace (none: for all of it)."""
-    return ws.rpc(
-        "log.since", clock=clock, paths=[wire(ws.path(name).rstrip(b"/")) for name in names or (b"",)], limit=100_000
-    )
+    """`log.since` for some paths of the workspace (none: for all of it), all pages as one answer."""
+    paths = [wire(ws.path(name).rstrip(b"/")) for name in names or (b"",)]
+    whole: Json = {"records": [], "clock": clock, "complete": True, "more": True}
+    while whole.pop("more", False):
+        page = ws.rpc("log.since", clock=whole["clock"], paths=paths, limit=10_000)
+        complete = page["complete"] and whole["complete"]
+        whole = {**whole, **page, "records": whole["records"] + page["records"], "complete": complete}
+    return whole
 
 
 def gaps(records: Iterable[Json], path: str | bytes) -> list[Json]:
