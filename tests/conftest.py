@@ -41,8 +41,8 @@ def daemon() -> Iterator[Daemon]:
 
 @pytest.fixture
 def own(daemon: Daemon) -> Workspace:
-    """The watched root of a daemon of this test's own."""
-    return daemon.workspace()
+    """The watched root of a daemon of this test's own, scanned."""
+    return daemon.scanned().workspace()
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,6 @@ def ws(module_daemon: Daemon) -> Iterator[Workspace]:
 def watched(module_daemon: Daemon) -> Iterator[Workspace]:
     """A new directory inside the watched root of the module's daemon, which must be alive afterwards."""
     root = tempfile.mkdtemp(prefix="w", dir=module_daemon.root)
-    yield Workspace(module_daemon, root, f"{os.path.basename(root)}-")
+    yield Workspace(module_daemon.scanned(), root, f"{os.path.basename(root)}-")
     assert module_daemon.alive, module_daemon.said()
     module_daemon.disconnect()

@@ -104,6 +104,13 @@ class Daemon:
         places = ["--state", self.state, "--socket", self.socket]
         return [sys.executable, "-m", "provd", "run", *roots, *places, *self.args]
 
+    def scanned(self) -> Daemon:
+        """Asks until no root is being scanned any more: from then on what is watched is watched."""
+        deadline = time.monotonic() + HANG
+        while any(root["state"] == "scanning" for root in self.rpc("root.list")["roots"]):
+            assert time.monotonic() < deadline, f"still scanning after {HANG} s"
+        return self
+
     def launch(self, **env: str) -> subprocess.Popen[bytes]:
         """Starts the process without waiting for it."""
         assert self.process is None or self.process.poll() is not None

@@ -25,7 +25,7 @@ def module_daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
         pytest.skip("watchdog is not installed")
     daemon = Daemon(args=["--backend", request.param])
     try:
-        yield daemon.start()
+        yield daemon.start().scanned()
     finally:
         daemon.close()
 

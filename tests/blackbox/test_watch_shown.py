@@ -72,7 +72,7 @@ def rested() -> Iterator[Rested]:
     try:
         if not seals_hold(daemon.root):
             pytest.skip("files on this file system cannot be shown to be at rest")
-        rested = Rested(daemon.start(), memory)
+        rested = Rested(daemon.start().scanned(), memory)
         rested.furnish()
         yield rested
         assert daemon.alive, daemon.said()

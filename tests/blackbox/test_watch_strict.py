@@ -205,7 +205,7 @@ def test_after_a_gap_the_log_proves_nothing(own: Workspace) -> None:
     assert by_log(own) == ("fresh", "content")
     own.put("k", "file:f", fetched_at=own.clock())
     assert by_log(own) == ("fresh", "log")
-    own.daemon.restart()
+    own.daemon.restart().scanned()
     assert by_log(own) == ("fresh", "content")
 
 
