@@ -15,10 +15,16 @@ from provd.core.records import (
     ALL,
     Action,
     ActionEvent,
+    Actor,
     Coverage,
+    DigestState,
     EntryChange,
     EntryEvent,
     Gap,
+    Hashed,
+    Mutation,
+    MutationKind,
+    Origin,
     Outcome,
     Record,
     RootChange,
@@ -62,7 +68,23 @@ RECORDS: dict[type[Record], st.SearchStrategy[Record]] = {
     ),
     RootChange: st.builds(RootChange, positions, st.sampled_from(["added", "removed"]), paths),
     Coverage: st.builds(Coverage, positions, paths, st.sampled_from(["whole", "partial", "none"]), texts),
+    Mutation: st.builds(
+        Mutation,
+        positions,
+        st.sampled_from(MutationKind),
+        paths,
+        st.none() | paths,
+        st.none() | positions,
+        st.none() | positions,
+        optional,
+        st.none() | st.sampled_from(DigestState),
+        st.sampled_from(Origin),
+        st.builds(Actor, optional, turns, st.none() | positions),
+    ),
+    Hashed: st.builds(Hashed, positions, positions, paths, optional, st.sampled_from(DigestState)),
 }
+NULLABLE = {"mtime_ns", "size", "digest", "digest_state"}
+"""Fields that are there even where nothing is known."""
 
 
 def named(told: object) -> bytes:
@@ -99,9 +121,34 @@ def test_a_record_on_the_wire_is_json_with_its_number_and_time_as_text(kind: typ
         assert json.loads(msgspec.json.encode(told)) == told
         assert (told["seq"], told["at"]) == (seq, str(record.at))
         assert told["type"] == {RootChange: "root", EntryChange: "entry"}.get(kind, kind.__name__.lower())
-        assert None not in told.values()
+        assert {name for name, value in told.items() if value is None} <= NULLABLE
 
     check()
+
+
+def test_a_mutation_tells_what_was_seen_and_that_nobody_knows_who_it_was() -> None:
+    assert records.to_wire(7, Mutation(AT, MutationKind.MOVED, b"/r/b", b"/r/a")) == {
+        "seq": 7,
+        "at": str(AT),
+        "type": "mutation",
+        "kind": "moved",
+        "path": "/r/b",
+        "from": "/r/a",
+        "mtime_ns": None,
+        "size": None,
+        "digest": None,
+        "digest_state": None,
+        "origin": "watch",
+        "actor": {"unknown": True},
+    }
+
+
+def test_a_mutation_inside_an_action_names_its_session_and_turn() -> None:
+    actor = Actor("s", 3, 12)
+    one = Mutation(AT, MutationKind.CREATED, b"/r/a", None, AT, 5, None, DigestState.PENDING, Origin.SCAN, actor)
+    told = records.to_wire(1, one)
+    assert told["actor"] == {"session": "s", "turn": 3, "action": 12}
+    assert (told["mtime_ns"], told["size"], told["digest_state"], told["origin"]) == (str(AT), 5, "pending", "scan")
 
 
 @settings(deadline=None)

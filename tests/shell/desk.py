@@ -90,7 +90,7 @@ class Desk:
         self.clocks = Clocks(self.store, run)
         self.showing = Showing(self.workers, self.clocks, watch, IgnoreRules)
         self.entries = Entries(self.store, self.inquiry, resolver, self.clocks, watch, self.showing)
-        self.actions = Actions(self.store, self.inquiry, resolver, self.clocks)
+        self.actions = Actions(self.store, self.inquiry, resolver, self.clocks, watch)
         self.responder = Responder(self.store, self.inquiry, resolver, self.clocks, watch)
         self.subscriptions = Subscriptions(self.store, self.clocks, watch)
         self.store.on_commit = lambda _: self.subscriptions.committed()

@@ -15,7 +15,9 @@ from provd.watch.inotify import InotifyWatcher
 
 NAMES = [b"a", b"b", b"c"]
 _PARTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
-_PLACES = st.builds(lambda top, parts: b"/".join([top, *parts]), st.sampled_from([b"one", b"one", b"two", b"out"]), _PARTS)
+_PLACES = st.builds(
+    lambda top, parts: b"/".join([top, *parts]), st.sampled_from([b"one", b"one", b"two", b"out"]), _PARTS
+)
 _KINDS = ["mkdir", "mkdirs", "rmdir", "write", "unlink", "rename", "rename", "exchange", "rmtree"]
 _ACTIONS = st.one_of(
     st.tuples(st.sampled_from(_KINDS), _PLACES, _PLACES),
