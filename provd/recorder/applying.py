@@ -247,7 +247,9 @@ class _Application:
         source, path, now = moved.source, moved.path, looked.now
         row, target = self._files.get(source), self._files.get(path)
         if target is not None and target.is_directory:
-            if now is not None and target.state.ino == now.ino:  # a listing found it here before its notice came
+            # A listing may have found it here before its notice came, and what is in it as well.
+            known = now is not None and target.state.ino == now.ino and self._files.children(path, limit=1)
+            if now is not None and known:
                 self._moved_already(moved, now, row, target)
                 return
             self._drop_below(path)
@@ -277,6 +279,7 @@ class _Application:
         of = self._record(MutationKind.MOVED, moved.path, now, row, moved.source)
         self._keep(moved.path, now, of, target, listed=False)
         self.outcome.moved.append((of, moved.source, moved.path))
+        self.outcome.unknown.append(moved.path)  # perhaps not all of it was found yet
 
     def _contents(self, found: Contents) -> None:
         at = self._files.get(found.directory)
@@ -295,6 +298,8 @@ class _Application:
                 continue
             elif row is None and silent:
                 fill.append((name, now))
+            elif row is not None and silent and row.state == UNKNOWN and now.sort == DIRECTORY:
+                self._files.put(start + name, msgspec.structs.replace(row, state=now))  # only its name was known
             else:
                 self._differs(start + name, now, row, found.origin)
         for name, gone in known.items():
@@ -309,15 +314,13 @@ class _Application:
 
     def _differs(self, path: bytes, now: State, row: Row | None, origin: Origin) -> None:
         self._spend(0)
-        if row is not None and row.is_directory and now.sort == DIRECTORY and row.state.ino == 0:
-            self._files.put(path, msgspec.structs.replace(row, state=now))  # only its name was known
-            return
         if row is not None and row.is_directory and now.sort != DIRECTORY:
             self._drop_below(path, origin=origin)
-        what = What.CREATED if row is None else What.MODIFIED
-        of = self._record(kind_of((what,), now, None if row is None else row.state), path, now, row, origin=origin)
+        was = None if row is None or row.state == UNKNOWN else row.state
+        what = What.CREATED if was is None else What.MODIFIED
+        of = self._record(kind_of((what,), now, was), path, now, row, origin=origin)
         old = row if row is not None and row.state.sort == now.sort else None
-        self._keep(path, now, of, old, listed=old is None)
+        self._keep(path, now, of, old, listed=was is None or old is None)
         if now.sort == DIRECTORY:
             self.outcome.below.append(path)
 

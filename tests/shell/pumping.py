@@ -335,10 +335,14 @@ class Kernel(ScriptedWatcher):
         if not os.path.isdir(path) or os.path.islink(path):
             return []
         ino = _ino(path)
-        if ino in self._watched:
-            return []
-        self._watched[ino] = path
         found: list[Notice] = [Appeared(path)]
+        was = self._watched.get(ino)
+        if was == path:
+            return []
+        if was is not None:  # it was moved into a directory that was not watched
+            self._renamed(was, path)
+            return [Moved(was, path, is_dir=True)]
+        self._watched[ino] = path
         for name in sorted(os.listdir(path)):
             found += self._watch(path + b"/" + name)
         return found

@@ -162,6 +162,29 @@ def test_names_that_are_exchanged_are_both_known(tmp_path: Path) -> None:
     play(tmp_path, body)
 
 
+def test_what_comes_from_a_place_that_was_not_known_is_scanned(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("a")
+        scene.write("d/e/x")
+        scene.watcher.tell(Moved(scene.path("unknown"), scene.path("d"), True))
+        await scene.pump.settled()
+        assert scene.mutations(head) == [("moved", "d")]
+        assert same(scene.table(), on_disk(scene.root))
+
+    play(tmp_path, body)
+
+
+def test_what_is_there_though_it_was_deleted_is_looked_at_again(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("a")
+        scene.touch("a", D)
+        await scene.pump.settled()
+        assert scene.mutations(head) == [("deleted", "a"), ("created", "a")]
+        assert same(scene.table(), on_disk(scene.root))
+
+    play(tmp_path, body)
+
+
 # own places, attribution
 
 

@@ -193,3 +193,24 @@ def test_a_store_that_nobody_told_is_found_when_the_file_is_hashed(tmp_path: Pat
         ]  # fmt: skip
 
     play(tmp_path, body)
+
+
+def test_what_changed_while_its_notice_waits_is_told_by_the_notice(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("a")
+        real = states.summed
+
+        def summing(path: bytes, *more: Any) -> Any:
+            if not scene.mutations(head + 1):
+                scene.write("a", b"at that moment")
+                scene.touch("a")
+            return real(path, *more)
+
+        scene.touch("a")
+        with mock.patch.object(hashing, "summed", summing):
+            await scene.pump.settled()
+        assert scene.mutations(head) == [("modified", "a")] * 2
+        assert {r.origin for r in scene.of("a")} == {Origin.WATCH}
+        assert [r.digest for r in scene.hashed()] == [None, digest(b"at that moment")]
+
+    play(tmp_path, body)

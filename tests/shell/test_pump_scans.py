@@ -107,6 +107,19 @@ def test_digests_that_a_closed_pump_owed_are_made_up_for_by_the_next_scan(tmp_pa
     play(tmp_path, body)
 
 
+def test_a_directory_of_which_only_a_file_was_told_is_recorded_whole(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin()
+        scene.write("d/a")
+        scene.write("d/b")
+        scene.watcher.tell(Lost(scene.root, "overflow"))
+        scene.touch("d/a")
+        await scene.pump.settled()
+        assert scene.mutations(head) == [("modified", "d/a"), ("created", "d"), ("created", "d/b")]
+
+    play(tmp_path, body)
+
+
 def test_what_is_ignored_is_not_entered_and_not_called_deleted(tmp_path: Path) -> None:
     async def body(scene: Scene) -> None:
         scene.pump = scene.new_pump(ignored=lambda path, is_dir: path.endswith((b"/.git", b".log")))
