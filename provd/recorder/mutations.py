@@ -29,6 +29,8 @@ from provd.watch.base import Ignored, Watcher
 
 BATCH: Final = 512
 """Notices that are taken at once."""
+_EARLY: Final = 64
+"""Notices that are taken at a wake-up."""
 REARM: Final = 0.005
 """Seconds after a wake-up until the next one: what comes in between is taken together."""
 _LONGEST: Final = 30.0
@@ -92,6 +94,7 @@ class Pump:
         self._settling: list[asyncio.Future[None]] = []
         self._forgets: list[tuple[bytes, tuple[bytes, ...], asyncio.Future[None]]] = []
         self._taken = 0  # notices that are not recorded yet
+        self._early: list[Notice] = []  # those that were taken at the wake-up, before the task had its turn
 
     # what the daemon calls
 
@@ -125,8 +128,9 @@ class Pump:
 
         False as well where records were lost and the gap that says so could not be written.
         """
-        waits = self._watcher.read() > 0
-        if not waits and not self.owing and (self._task is None or self._task.done()):
+        self._watcher.read()
+        idle = self._task is None or self._task.done()
+        if idle and not self._early and not self._watcher.waiting() and not self.owing:
             return True
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._barriers.append(future)
@@ -190,10 +194,14 @@ class Pump:
         self.owing.close()
         if self._task is not None:
             self._task.cancel()
-        for barrier in self._barriers:
-            _answer(barrier, value=False)
+            self._task.add_done_callback(lambda _: self._refuse())
+        self._refuse()
         for waiting in (*self._settling, *(future for *_, future in self._forgets)):
             _answer(waiting, value=None)
+
+    def _refuse(self) -> None:
+        for barrier in self._barriers:
+            _answer(barrier, value=False)
 
     # waking
 
@@ -205,11 +213,14 @@ class Pump:
         for fd in self._descriptors:
             loop.remove_reader(fd)
         self._arming = loop.call_later(REARM, self._arm, loop)
-        self.wake()
+        self._watcher.read()
+        if not self._early:  # a new directory is to be watched at once: what is made in it before that is not seen
+            self._early = self._watcher.take(_EARLY)
+        self.kick()
 
     def _waits(self) -> bool:
         """Reads what the system has to tell; whether anything waits."""
-        return self._watcher.read() > 0
+        return self._watcher.read() > 0 or bool(self._early)
 
     # the task
 
@@ -231,9 +242,6 @@ class Pump:
         """Does the most urgent piece of work; False if there is nothing to do now."""
         if await self._notices():
             return True
-        for barrier in self._barriers:
-            _answer(barrier, value=not self.owing)
-        self._barriers.clear()
         self.scanning.quiet()
         if await self._forget_one() or await self.scanning.step() or await self._hash():
             return True
@@ -245,10 +253,27 @@ class Pump:
 
     async def _notices(self) -> bool:
         """Records a batch of what has happened; False where nothing waits, and then nothing else had its turn."""
+        barriers, self._barriers = self._barriers, []
         self._watcher.read()
-        notices = self._watcher.take(BATCH)
-        if not notices:
-            return False
+        notices, self._early = self._early, []
+        notices += self._watcher.take(BATCH - len(notices))
+        waits = True
+        try:
+            caught_up = not self._watcher.waiting()
+            if notices:
+                await self._record(notices)
+            elif not caught_up:
+                await asyncio.sleep(0)
+            waits = not caught_up
+        finally:
+            if waits:
+                self._barriers = barriers + self._barriers
+        if not waits:  # all that was read before this began is recorded, however much came meanwhile
+            for barrier in barriers:
+                _answer(barrier, value=not self.owing)
+        return waits or bool(notices)
+
+    async def _record(self, notices: list[Notice]) -> None:
         self._taken = len(notices)
         scopes = {place for notice in notices for place in _places(notice)}
         try:
@@ -263,7 +288,6 @@ class Pump:
             self.owing.owe(self._roots_of(scopes), f"internal: {error!r}")
         finally:
             self._taken = 0
-        return True
 
     def _follow(self, step: Lost | Scan) -> None:
         if isinstance(step, Lost):

@@ -53,6 +53,9 @@ class ScriptedWatcher:
         self.kernel.clear()
         return len(self.memory)
 
+    def waiting(self) -> bool:
+        return bool(self.memory)
+
     def take(self, limit: int) -> list[Notice]:
         self.takes += 1
         return [self.memory.popleft() for _ in range(min(limit, len(self.memory)))]
@@ -292,6 +295,9 @@ class Kernel(ScriptedWatcher):
         self._raw.extend(self._kernel)
         self._kernel.clear()
         return len(self._raw)
+
+    def waiting(self) -> bool:
+        return bool(self._raw)
 
     def take(self, limit: int) -> list[Notice]:
         self.takes += 1
