@@ -120,7 +120,7 @@ class Live:
 
     def uncovered(self, path: bytes) -> list[Uncovered]:
         """The places at, above or below the real `path` that are not watched now; [] where all of it is."""
-        return self._fleet.uncovered(path)
+        return [*self.kept.young(path), *self._fleet.uncovered(path)]
 
     def _ignored(self, path: bytes, is_dir: bool) -> bool:
         return self.kept.ignored(path, is_dir)

@@ -66,6 +66,7 @@ class Roots:
         self._taken: set[bytes] = set()  # those that the fleet has
         self._absent: dict[bytes, Presence] = {}
         self._failed: dict[bytes, str] = {}
+        self._young: set[bytes] = set()  # watched, but the gap that says from when on is not durable yet
         self._predicates: dict[bytes, Ignored] = {}
         self._rules: IgnoreRules | None = None
         self._nesting = Nesting()
@@ -116,6 +117,11 @@ class Roots:
             return RootState("none", "scanning", "none", (Uncovered(path, "not watched yet"),))
         state = self._fleet.state(path)
         return msgspec.structs.replace(state, state="scanning") if path in self._tasks else state
+
+    def young(self, path: bytes) -> list[Uncovered]:
+        """The roots at, above or below `path` whose silence proves nothing yet."""
+        young = (root for root in self._young if is_under(path, root) or is_under(root, path))
+        return [Uncovered(root, "its watching has only begun") for root in young]
 
     # changing it
 
@@ -229,10 +235,12 @@ class Roots:
             return
         self._absent.pop(path, None)
         self._taken.add(path)
+        self._young.add(path)
         for _ in self._fleet.add(path, self._predicate(path)):
             await asyncio.sleep(0)
         self.changed()
         covered = await self._store.submit(covering(path, WATCHED))
+        self._young.discard(path)
         if covered is not None:
             self._roots[path] = covered
         await self._scanner.scan(path, first=True)

@@ -8,11 +8,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+import time
 from typing import Final, Self
 
 from provd.watch.mounted import MountPoints
 from provd.watch.syscalls import Kernel
 
+_REALTIME_COARSE: Final = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
+_TICK: Final = int(time.clock_getres(_REALTIME_COARSE) * 1e9) + 1_000_000
+"""Nanoseconds by which two stamps of one moment may differ, at most."""
 _FEW: Final = 256
 """In a directory with more members than this nobody looks when each was made."""
 _OPENING: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
@@ -91,7 +96,8 @@ def evidence(kernel: Kernel, fd: int, names: list[str], changed: int) -> str:
 
     `changed` is its mtime (ns) after it was watched and before it was listed. That is when the last name came or went
     that no event tells of: so it is when the directory was made, or one of its members, unless something is gone
-    again. Where the times cannot be had, any content is a sign.
+    again. Where the times cannot be had, any content is a sign. Within a tick of the kernel's clock (some ms) times
+    tell nothing: what came and went so soon after the directory was made, before it was watched, leaves no sign.
     """
     born = kernel.born(fd)
     if not names or (born is not None and changed <= born):
@@ -102,7 +108,7 @@ def evidence(kernel: Kernel, fd: int, names: list[str], changed: int) -> str:
         born = kernel.born(fd, os.fsencode(name))
         if born is None:
             return "something was in it already when it was watched"
-        if born == changed:
+        if changed - _TICK < born <= changed:  # the kernel may stamp the one by the tick and the other finely
             return ""
     return "something was removed or renamed before it was watched"
 
