@@ -152,8 +152,10 @@ class Inquiry:
     async def _covered_routes(self, wanted: Targets, facts: Facts, deadline: float) -> Routes:
         """The ways of what silence may prove something of; all that happened until now is recorded.
 
-        First the way, then the barrier, then the coverage, then the log: if all of it is covered now, and no gap came
-        since a position, it was covered since; and if a name on the way had changed since, that is recorded by now.
+        First the way, then the coverage, then the barrier, then the log. What is covered at that moment, and has no gap
+        since a position, was covered since; and if a name on the way had changed, that is recorded by the barrier. The
+        coverage is looked at before the barrier, since a place that is covered again only now has its gap still to
+        be recorded; and once more after it, since that costs nothing.
         """
         wanted_ways = {
             (kept.dep.kind, base(kept.dep))
@@ -171,8 +173,12 @@ class Inquiry:
         """Those of `routes` that are covered when all that had happened is recorded."""
         if not routes:
             return routes
-        if not await self._watch.recorded(_left(deadline)):
+        covered = self._covered(routes)
+        if not covered or not await self._watch.recorded(_left(deadline)):
             return {}
+        return self._covered(covered)
+
+    def _covered(self, routes: Routes) -> Routes:
         coverage = Coverage(self._watch)
         return {at: route for at, route in routes.items() if coverage.is_whole(route, at[0])}
 

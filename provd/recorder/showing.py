@@ -57,9 +57,15 @@ class Showing:
         deadline = loop.time() + patience
         looker = RestLooker(found, before, self._rules(), self._workers.mounts.now(), deadline)
         told = await self._workers.each(looker, looker.paths, patience)
-        rests = {reading: rest for one in told.values() for reading, rest in one.items()}
+        rests: Mapping[Reading, Rest] = {reading: rest for one in told.values() for reading, rest in one.items()}
+        rests = self._covered(
+            rests
+        )  # before the barrier: the gap of what is covered again only now is not recorded yet
         if not rests or not await self._watch.recorded(BARRIER) or self._clocks.given(since.position) is None:
             return {}
+        return self._covered(rests)
+
+    def _covered(self, rests: Mapping[Reading, Rest]) -> Mapping[Reading, Rest]:
         coverage = Coverage(self._watch)
         return {r: rest for r, rest in rests.items() if coverage.is_whole(rest.route, r.kind)}
 

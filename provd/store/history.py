@@ -139,7 +139,7 @@ class History(Rows):
     def newest_gap(self, path: bytes, *, below: bool = False) -> int:
         """The position of the newest gap that concerns the absolute `path`: for all, for it, or for a directory above.
 
-        With `below` also those of places below it.
+        A change of coverage is one. With `below` also those of places below it.
         """
         newest = max(self.gap_all(), self._gap_at(path), *(self._gap_at(up) for up in above(path)))
         if below:

@@ -101,6 +101,8 @@ class Writer(View):
                     there.hashed = position
             case records.Gap() if record.scope != records.ALL:
                 self._put("gaps", keys.written_key(record.scope), clock.key(position) + record.scope)
+            case records.Coverage():  # what is watched from here on only was not watched before
+                self._put("gaps", keys.written_key(record.path), clock.key(position) + record.path)
             case _:
                 pass
 
@@ -124,6 +126,8 @@ class Writer(View):
                         self._changing(place).forget(position)
             case records.Gap() if record.scope != records.ALL and self._gap_at(record.scope) == position:
                 self._delete("gaps", keys.written_key(record.scope))
+            case records.Coverage() if self._gap_at(record.path) == position:
+                self._delete("gaps", keys.written_key(record.path))
             case _:
                 pass
 

@@ -12,7 +12,7 @@ import pytest
 from desk import Desk, Scripted, run
 
 from provd.core import params
-from provd.core.records import ALL, Actor, DigestState, Gap, Hashed, Mutation, MutationKind
+from provd.core.records import ALL, Actor, Coverage, DigestState, Gap, Hashed, Mutation, MutationKind
 from provd.store import Writer
 from provd.watch.base import Uncovered
 
@@ -244,6 +244,36 @@ def test_what_is_not_recorded_when_its_way_was_seen_is_read(desk: Desk, watch: S
             watch.slow = number == first + 2
 
         watch.at_barrier = barrier
+        assert await desk.found("k", verify="log") == BY_READING
+
+    run(desk, work)
+
+
+def test_what_is_covered_again_a_moment_ago_is_read(desk: Desk, watch: Scripted) -> None:
+    """Its gap is not recorded yet."""
+
+    async def work() -> None:
+        await desk.put("k", deps=["file:f"], as_of="put")
+        watch.lost = [Uncovered(desk.path("f"), "limit")]
+        first = watch.barriers
+
+        def barrier(number: int) -> None:
+            if number == first + 2:
+                watch.lost = []
+
+        watch.at_barrier = barrier
+        assert await desk.found("k", verify="log") == BY_READING
+        watch.at_barrier = lambda _: watch.lost.clear()
+        watch.lost = [Uncovered(desk.path("f"), "limit")]
+        assert await desk.found("k", verify="log") == BY_LOG, "covered when the question was taken up"
+
+    run(desk, work)
+
+
+def test_a_place_that_is_covered_from_now_on_was_not_before(desk: Desk) -> None:
+    async def work() -> None:
+        await desk.put("k", deps=["file:f"], as_of="put")
+        await desk.log(Coverage(1, os.fsencode(desk.root), "whole", "watched"))
         assert await desk.found("k", verify="log") == BY_READING
 
     run(desk, work)

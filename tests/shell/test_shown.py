@@ -171,6 +171,18 @@ def late_uncovered(desk: Desk, watch: Scripted, _: ExitStack) -> None:
     watch.at_barrier = barrier
 
 
+def covered_again(desk: Desk, watch: Scripted, _: ExitStack) -> None:
+    """The gap of what is watched again while the barrier is waited for is not recorded yet."""
+    first = watch.barriers
+    watch.lost.append(Uncovered(os.fsencode(desk.root), "limit"))
+
+    def barrier(number: int) -> None:
+        if number == first + 2:
+            watch.lost.clear()
+
+    watch.at_barrier = barrier
+
+
 def slow(barrier: int) -> Break:
     def breaking(_: Desk, watch: Scripted, __: ExitStack) -> None:
         first = watch.barriers
@@ -269,6 +281,7 @@ BREAKS: dict[str, Break] = {
     "not covered": uncovered(""),
     "not covered itself": uncovered("f"),
     "not covered any more": late_uncovered,
+    "covered again a moment ago": covered_again,
     "not recorded in time at first": slow(1),
     "not recorded in time at last": slow(2),
     "nothing is watched": no_roots,

@@ -17,6 +17,7 @@ from provd.core.facts import Touch
 from provd.core.records import (
     ALL,
     STRUCTURAL,
+    Coverage,
     DigestState,
     Gap,
     Hashed,
@@ -51,7 +52,13 @@ def mutations(draw: st.DrawFn) -> Mutation:
     return mutation(draw(some_paths), kind, source)
 
 
-logs = st.lists(mutations() | st.builds(gap, scope=some_paths) | st.just(gap(scope=ALL)), max_size=12)
+logs = st.lists(
+    mutations()
+    | st.builds(gap, scope=some_paths)
+    | st.builds(Coverage, st.just(1), some_paths, st.sampled_from(["whole", "none"]), st.just(""))
+    | st.just(gap(scope=ALL)),
+    max_size=12,
+)
 
 
 def said(record: Record, one: Kept) -> bool:
@@ -77,6 +84,7 @@ def test_the_newest_of_all_is_found_as_by_looking_at_all(
             assert view.newest_mutation(one) == max((n for n, r in held.items() if said(r, one)), default=None)
         gap_all = max((n for n, r in enumerate(log, 1) if isinstance(r, Gap) and r.scope == ALL), default=0)
         gaps = [(n, r.scope) for n, r in held.items() if isinstance(r, Gap) and r.scope != ALL]
+        gaps += [(n, r.path) for n, r in held.items() if isinstance(r, Coverage)]
         for path in places:
             here = max([gap_all, *(n for n, scope in gaps if is_under(path, scope))])
             assert view.newest_gap(path) == here
