@@ -86,25 +86,23 @@ def subdirectories(fd: int, prefix: bytes, mounts: MountPoints) -> tuple[list[st
     return names, below
 
 
-def evidence(kernel: Kernel, fd: int, names: list[str]) -> str:
-    """Why things may have come and gone in a directory that was made just now and listed just now; "" for no sign.
+def evidence(kernel: Kernel, fd: int, changed: int, names: list[str]) -> str:
+    """Why things may have come and gone in a directory that was made just now; "" for no sign.
 
-    Its mtime is that of the last name that came or went; so it is when the newest member was made, or when it was
-    made itself, unless something is gone again. Where the times cannot be had, any content is a sign.
+    `changed` is its mtime after it was watched and before `names` were listed, in ns: when the last name came or went.
+    So that is when the newest member was made, or when the directory was, unless something is gone again. Where the
+    times cannot be had, any content is a sign.
     """
-    changed = os.fstat(fd).st_mtime_ns
     if not names:
         born = kernel.born(fd)
         return "" if born is None or changed <= born else "something was removed before it was watched"
     if len(names) > _FEW:
         return "too much was in it already when it was watched"
-    newest = -1
-    for name in names:
+    for name in reversed(names):
         born = kernel.born(fd, os.fsencode(name))
         if born is None:
             return "something was in it already when it was watched"
-        newest = max(newest, born)
-        if newest >= changed:
+        if born >= changed:
             return ""
     return "something was removed or renamed before it was watched"
 

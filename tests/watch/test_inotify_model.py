@@ -9,13 +9,16 @@ import tempfile
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from inotify_driving import Mirror, add, directories, disk, drain, exchange, named, write
+from inotify_driving import Mirror, Status, add, directories, disk, drain, exchange, named, write
 
+from provd.core.notice import Notice
 from provd.watch.inotify import InotifyWatcher
 
 NAMES = [b"a", b"b", b"c"]
 _PARTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
-_PLACES = st.builds(lambda top, parts: b"/".join([top, *parts]), st.sampled_from([b"one", b"one", b"two", b"out"]), _PARTS)
+_PLACES = st.builds(
+    lambda top, parts: b"/".join([top, *parts]), st.sampled_from([b"one", b"one", b"two", b"out"]), _PARTS
+)
 _KINDS = ["mkdir", "mkdirs", "rmdir", "write", "unlink", "rename", "rename", "exchange", "rmtree"]
 _ACTIONS = st.one_of(
     st.tuples(st.sampled_from(_KINDS), _PLACES, _PLACES),
@@ -42,6 +45,8 @@ def act(kind: str, path: bytes, other: bytes) -> None:
                 exchange(path, other)
             case "rmtree":
                 shutil.rmtree(path)
+            case _:
+                raise AssertionError(kind)
 
 
 class Run:
@@ -59,9 +64,9 @@ class Run:
         drain(self.watcher)
         self.mirror = Mirror(*self.roots)
         self.before = self.now()
-        self.told = []
+        self.told: list[Notice] = []
 
-    def now(self) -> dict:
+    def now(self) -> dict[bytes, Status]:
         return {path: status for root in self.roots for path, status in disk(root).items()}
 
     def step(self, kind: str, path: bytes, other: bytes) -> None:
@@ -75,7 +80,7 @@ class Run:
             case _:
                 act(kind, os.path.join(self.home, path), os.path.join(self.home, other))
 
-    def hear(self, told: list) -> None:
+    def hear(self, told: list[Notice]) -> None:
         self.mirror.apply(told)
         self.told += told
 
@@ -95,7 +100,9 @@ class Run:
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_ACTIONS, max_size=40))
-def test_after_any_operations_the_tree_and_what_was_told_are_what_the_disk_holds(actions: list) -> None:
+def test_after_any_operations_the_tree_and_what_was_told_are_what_the_disk_holds(
+    actions: list[tuple[str, bytes, bytes]],
+) -> None:
     home = os.fsencode(tempfile.mkdtemp(prefix="provd-model-"))
     try:
         run = Run(home)
