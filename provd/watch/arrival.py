@@ -91,7 +91,7 @@ def subdirectories(fd: int, prefix: bytes, mounts: MountPoints) -> tuple[list[st
     return names, below
 
 
-def evidence(kernel: Kernel, fd: int, names: list[str], changed: int) -> str:
+def evidence(kernel: Kernel, fd: int, changed: int, names: list[str]) -> str:
     """Why things may have come and gone in a directory that was made just now; "" for no sign.
 
     `changed` is its mtime (ns) after it was watched and before it was listed. That is when the last name came or went

@@ -48,7 +48,11 @@ class InotifyWatcher:
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
         self._fd = -1
-        self._begin()
+        try:
+            self._begin()
+        except OSError:
+            self.close()
+            raise
 
     def _begin(self) -> None:
         """A new descriptor with an empty tree."""

@@ -145,8 +145,8 @@ class Places(Slots):
         path = prefix[:-1]
         assert node.parent is not None
         self.see(node.parent, node.name, how)
-        changed = os.fstat(found.fd).st_mtime_ns if how.missed is None else 0
         try:
+            changed = os.fstat(found.fd).st_mtime_ns
             names, below = subdirectories(found.fd, prefix, self.mounts)
         except OSError as error:
             self.blind(node.parent, node.name, reason_of(error), how)
@@ -154,7 +154,7 @@ class Places(Slots):
         if not how.quiet:
             if not how.told:
                 self.told.append(Touched(path, What.CREATED, IS_DIR))
-            missed = evidence(self.kernel, found.fd, names, changed) if how.missed is None else how.missed
+            missed = evidence(self.kernel, found.fd, changed, names) if how.missed is None else how.missed
             self.appear(node, missed)
         inside = how if how.told else msgspec.structs.replace(how, told=True)
         for name in below:

@@ -51,7 +51,7 @@ class Events:
         what = _FILES.get(mask)
         prefix = places.tree.prefix(node)
         if prefix is None:
-            node.stirred = True
+            node.stirred = node.stirred or bool(name)
             if mask & sys.IGNORED:
                 self._ended(node)
         elif what is not None and name and node.root is not None:

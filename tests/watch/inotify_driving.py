@@ -7,6 +7,7 @@ import ctypes
 import os
 import stat
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from provd.core.notice import Appeared, Covered, Lost, Moved, Notice, Touched, What
 from provd.watch.inotify import InotifyWatcher
@@ -52,7 +53,10 @@ def touched(told: list[Notice]) -> list[tuple[bytes, What]]:
     return [(each.path, each.what) for each in told if isinstance(each, Touched)]
 
 
-def of(kind: type[Notice], told: list[Notice]) -> list[Notice]:
+Kind = TypeVar("Kind")
+
+
+def of(kind: type[Kind], told: list[Notice]) -> list[Kind]:
     return [each for each in told if isinstance(each, kind)]
 
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
+from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from inotify_driving import Mirror, add, directories, disk, drain, exchange, named, write
+from inotify_driving import Mirror, Status, add, directories, disk, drain, exchange, named, write
 
+from provd.core.notice import Notice
 from provd.watch.inotify import InotifyWatcher
 
 NAMES = [b"a", b"b", b"c"]
+TOPS = [b"one", b"one", b"two", b"out"]
 _PARTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
-_PLACES = st.builds(
-    lambda top, parts: b"/".join([top, *parts]), st.sampled_from([b"one", b"one", b"two", b"out"]), _PARTS
-)
+_PLACES = st.builds(lambda top, parts: b"/".join([top, *parts]), st.sampled_from(TOPS), _PARTS)
 _KINDS = ["mkdir", "mkdirs", "rmdir", "write", "unlink", "rename", "rename", "exchange", "rmtree"]
+Action = tuple[str, bytes, bytes]
 _ACTIONS = st.one_of(
     st.tuples(st.sampled_from(_KINDS), _PLACES, _PLACES),
     st.tuples(st.sampled_from(["read", "take", "take few", "drain"]), st.just(b""), st.just(b"")),
@@ -44,6 +50,8 @@ def act(kind: str, path: bytes, other: bytes) -> None:
                 exchange(path, other)
             case "rmtree":
                 shutil.rmtree(path)
+            case _:
+                raise AssertionError(kind)
 
 
 class Run:
@@ -61,9 +69,9 @@ class Run:
         drain(self.watcher)
         self.mirror = Mirror(*self.roots)
         self.before = self.now()
-        self.told = []
+        self.told: list[Notice] = []
 
-    def now(self) -> dict:
+    def now(self) -> dict[bytes, Status]:
         return {path: status for root in self.roots for path, status in disk(root).items()}
 
     def step(self, kind: str, path: bytes, other: bytes) -> None:
@@ -77,11 +85,12 @@ class Run:
             case _:
                 act(kind, os.path.join(self.home, path), os.path.join(self.home, other))
 
-    def hear(self, told: list) -> None:
+    def hear(self, told: list[Notice]) -> None:
         self.mirror.apply(told)
         self.told += told
 
-    def settle(self) -> None:
+    def settle(self, *, exactly: bool = True) -> None:
+        """Everything that was done was told."""
         self.hear(drain(self.watcher))
         after = self.now()
         for root in self.roots:
@@ -89,27 +98,72 @@ class Run:
             assert self.watcher.uncovered(root) == []
         assert self.mirror.known == after
         for path in self.before.keys() | after.keys():
-            if self.before.get(path) != after.get(path):
+            if exactly and self.before.get(path) != after.get(path):
                 assert named(path, self.told), path
         assert self.mirror.lost == []
         self.before, self.told = after, []
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(_ACTIONS, max_size=40))
-def test_after_any_operations_the_tree_and_what_was_told_are_what_the_disk_holds(actions: list) -> None:
-    home = os.fsencode(tempfile.mkdtemp(prefix="provd-model-"))
+@contextlib.contextmanager
+def running() -> Iterator[Run]:
+    home = os.fsencode(os.path.realpath(tempfile.mkdtemp(prefix="provd-model-")))
     try:
         run = Run(home)
         try:
-            for action in actions:
-                run.step(*action)
-            run.settle()
-            assert run.watcher._places.parked == {}
-            assert len(run.watcher._places.tree.nodes) == 2 + len(home.split(b"/")) + sum(
-                len(directories(run.watcher, root)) for root in run.roots
-            )
+            yield run
         finally:
             run.watcher.close()
     finally:
         shutil.rmtree(home)
+
+
+def some_place(random: Random) -> bytes:
+    return b"/".join([random.choice(TOPS), *(random.choice(NAMES) for _ in range(random.randint(1, 4)))])
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_ACTIONS, max_size=40))
+def test_after_any_operations_the_tree_and_what_was_told_are_what_the_disk_holds(actions: list[Action]) -> None:
+    with running() as run:
+        for action in actions:
+            run.step(*action)
+        run.settle()
+        places = run.watcher._places
+        assert places.parked == {}
+        below = sum(len(directories(run.watcher, root)) for root in run.roots)
+        assert len(places.tree.nodes) == below + len(run.roots) + len(run.home.split(b"/"))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_after_many_operations_the_tree_and_what_was_told_are_what_the_disk_holds(seed: int) -> None:
+    random = Random(seed)
+    with running() as run:
+        for _ in range(200):
+            kind = random.choice([*_KINDS, *_KINDS, "read", "take", "take few", "take few", "drain"])
+            run.step(kind, some_place(random), some_place(random))
+        run.settle()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_while_another_process_changes_everything_nothing_is_missed(seed: int) -> None:
+    """What that process does meets each step of the watcher at any point; what is left at its end must be known."""
+    random = Random(seed)
+    with running() as run:
+        program = [sys.executable, __file__, os.fsdecode(run.home), str(seed)]
+        with subprocess.Popen(program) as writer:
+            while writer.poll() is None:
+                if random.random() < 0.7:
+                    run.watcher.read()
+                if random.random() < 0.7:
+                    run.mirror.apply(run.watcher.take(random.choice([1, 20, 512])))
+        assert writer.returncode == 0
+        run.settle(exactly=False)
+
+
+def _work(home: bytes, random: Random) -> None:
+    for _ in range(1500):
+        act(random.choice(_KINDS), os.path.join(home, some_place(random)), os.path.join(home, some_place(random)))
+
+
+if __name__ == "__main__":
+    _work(os.fsencode(sys.argv[1]), Random(int(sys.argv[2])))
