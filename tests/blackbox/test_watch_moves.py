@@ -231,7 +231,6 @@ def test_a_tree_copied_while_it_is_renamed_is_whole_in_the_log(watched: Workspac
         shutil.copytree(os.fsdecode(watched.path("src")), os.fsdecode(watched.path(f"copy{number}")))
         os.rename(watched.path("src"), watched.path(f"src{number}"))
     replayed(watched.daemon, clock).agrees(watched.root)
-    assert since(watched, clock)["complete"] is True
 
 
 # ---- links

@@ -204,7 +204,8 @@ def test_a_change_of_a_dependency_is_in_the_log_before_the_answer_says_dirty(wat
         assert answer["verdict"] == "dirty"
         (item,) = [item for item in answer["evidence"] if item["dep"] == "file:f"]
         mutation = item["mutation"]
-        assert (mutation["kind"], unwire(mutation["path"])) == ("modified", path)
+        assert unwire(mutation["path"]) == path
+        assert mutation["kind"] == "modified" or number == 0  # making it and writing it again may be one record
         assert mutation["actor"] == {"unknown": True}
 
 
@@ -232,6 +233,7 @@ def test_the_evidence_names_the_newest_mutation_that_touched_the_dependency(
     watched.write("g", "two\n")
     watched.write("d/a", "one\n")
     os.symlink("f", watched.path("link"))
+    watched.clock()  # what was made is told; what follows is told apart
     watched.put("k", dep)
     sh(watched, change)
     (item,) = watched.check("k")["evidence"]

@@ -22,7 +22,7 @@ SETUPS = {
     "a deep pattern": (["glob:s9/**/deep"], "printf two > s9/d/e/deep"),
     "names by a pattern": (["names:s10/d/*"], "rm s10/d/b"),
     "a tree": (["tree:s11/d"], "printf two > s11/d/e/deep"),
-    "a link": (["file:s12/link"], "ln -s d/a s12/n; mv -T s12/n s12/link"),
+    "a link": (["file:s12/link"], "ln -s d/a s12/new; mv -T s12/new s12/link"),
     "through a linked directory": (["file:s13/dlink/e/deep"], "printf two > s13/d/e/deep"),
     "a chain of links": (["file:s14/chain"], "printf two > s14/f"),
     "a deeply nested file": (["file:s15/n/n/n/n/n/n/n/f"], "mv s15/n/n/n s15/away"),

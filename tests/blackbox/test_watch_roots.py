@@ -46,7 +46,7 @@ def test_what_was_there_before_is_no_mutation(own: Workspace) -> None:
         os.makedirs(f"{tree}/d{number}")
         with open(f"{tree}/d{number}/f", "w") as file:
             file.write("x")
-    own.daemon.start()
+    own.daemon.start().scanned()
     clock = own.clock()
     own.rpc("root.add", path=tree)
     records = records_since(own.rpc, clock)
