@@ -188,9 +188,7 @@ class InotifyWatcher:
                 places.step(places.work, _SLICE)
         else:
             return
-        if self._since:
-            self._since = 0
-            places.work.resume()
+        self._since = 0
         looked = 0
         while self._step() and len(places.told) < limit:
             looked += _SLICE

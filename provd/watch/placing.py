@@ -109,7 +109,10 @@ class Places(Slots):
         known = self.tree.nodes.get(watch)
         if known is None:
             self.vacate(node, name)
-            self._enter(work, self.new(watch, found, root, node, name), found, how)
+            owner = self.live.get(path) or node.root
+            if owner is not root:  # the root that stood here went with the directory that was vacated
+                work.rules.append((node, False))
+            self._enter(work, self.new(watch, found, owner, node, name), found, how)
         elif known is child:
             self._known(work, child, found, root, how)
         elif self.tree.prefix(known) is None:
@@ -156,6 +159,8 @@ class Places(Slots):
                 self.told.append(Touched(path, What.CREATED, IS_DIR))
             missed = evidence(self.kernel, found.fd, changed, names) if how.missed is None else how.missed
             self.appear(node, missed)
+        for name in node.children.keys() - set(below):  # it only led to a root until now, which went
+            work.ask(node, name, FOUND)
         inside = how if how.told else msgspec.structs.replace(how, told=True)
         for name in below:
             work.ask(node, name, inside)
@@ -235,13 +240,10 @@ class Places(Slots):
         What was told of it lately may have been looked for in vain, since it was moved already: it is to be listed.
         """
         prefix = self.tree.prefix(node)
-        if prefix is None:
+        root = None if prefix is None else self._owner(work, node)
+        if prefix is None or root is None:
             return
-        if node.parent is not None and not (node.root is not None and node.root.node is node):
-            self.tree.govern(node, node.parent.root)
-        root = node.root
-        if root is None:
-            return
+        below = everything or self.is_recent(node.listed)
         if everything or self.is_recent(node.said):
             self.appear(node, "")
         for name, child in list(node.children.items()):
@@ -252,7 +254,18 @@ class Places(Slots):
             elif child.root is None:
                 work.ask(node, name, CAME)
             else:
-                work.rules.append((child, everything))
+                work.rules.append((child, below))
         for name in list(node.skipped or ()):
             if not root.leaves_out(prefix + name):
                 work.ask(node, name, CAME)
+
+    def _owner(self, work: Work, node: Node) -> Root | None:
+        """Says whose rules hold in a directory where it is now."""
+        above = node.parent
+        if above is None or (node.root is not None and node.root.node is node):
+            return node.root
+        if node.root is not None:
+            self.tree.govern(node, above.root)
+        elif above.root is not None:  # it is not watched for what is in it
+            work.ask(above, node.name, CAME)
+        return node.root

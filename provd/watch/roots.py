@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from provd.core.notice import Covered, Lost
+from provd.core.notice import Covered
 from provd.watch.arrival import READ, Directory, reason_of
 from provd.watch.placing import Places
 from provd.watch.slots import AGAIN, FOUND, QUIET, How, Work
@@ -181,7 +181,7 @@ class Roots(Places):
         """The roots at or below a directory may be elsewhere by now."""
         for root in roots_below(node):
             self.adrift[root] = None
-            self.told.append(Lost(root.path, reason))
+            self.lost(root.path, reason)
 
     def look_for(self, root: Root) -> None:
         """Looks whether a root is where it was, and watches it again or says that it is gone."""
@@ -215,7 +215,8 @@ class Roots(Places):
             self.away(root, node, why, absent=bool(gone), tell=tell)
             return
         if root.why and tell:
-            self.told += (Covered(root.path, "whole"), Lost(root.path, "the root is there again"))
+            self.told.append(Covered(root.path, "whole"))
+            self.lost(root.path, "the root is there again")
         root.why, root.absent = "", False
 
     def away(self, root: Root, node: Node | None, why: str, *, absent: bool, tell: bool = True) -> None:
@@ -229,8 +230,10 @@ class Roots(Places):
                 self.work.ask(above, name, FOUND)
             else:
                 self._let_go(node)
+        self.prune(self.tree.find(root.path)[0])
         if tell and root.why != why:
-            self.told += (Lost(root.path, why), Covered(root.path, "none", why))
+            self.lost(root.path, why)
+            self.told.append(Covered(root.path, "none", why))
         root.why, root.absent = why, absent
 
     def check_roots(self) -> None:
@@ -242,7 +245,7 @@ class Roots(Places):
             if why != root.why:
                 self.adrift[root] = None
                 if not root.why:
-                    self.told.append(Lost(root.path, why))
+                    self.lost(root.path, why)
 
     def check_mounts(self, changed: list[bytes]) -> None:
         """Something was mounted or unmounted at each of the paths."""
@@ -251,7 +254,7 @@ class Roots(Places):
             inside = point.rstrip(b"/") + b"/"
             for root in self.roots.values():
                 if root.path == point or root.path.startswith(inside):
-                    self.told.append(Lost(root.path, f"something was mounted or unmounted at {shown}"))
+                    self.lost(root.path, f"something was mounted or unmounted at {shown}")
                     self.adrift[root] = None
             self._check_mount_below(point)
 
@@ -261,5 +264,5 @@ class Roots(Places):
         if not name or node is None or rest or node.root is None or point in self.live:
             return
         if node.skipped is None or name not in node.skipped:
-            self.told.append(Lost(point, "something was mounted or unmounted here"))
+            self.lost(point, "something was mounted or unmounted here")
             self.work.ask(node, name, AGAIN)

@@ -14,7 +14,7 @@ from provd.core.notice import Appeared, Covered, Lost, Moved, Notice, Touched, W
 from provd.watch.arrival import LIMIT
 from provd.watch.mounted import NOTHING, MountPoints
 from provd.watch.syscalls import PASSAGE, Kernel
-from provd.watch.tree import Node, Root, Tree, add_up, roots_below, subtree
+from provd.watch.tree import LONG_AGO, Node, Root, Tree, add_up, roots_below, subtree
 
 IS_DIR: Final = True
 
@@ -115,6 +115,8 @@ class Slots:
         self.adrift: dict[Root, None] = {}
         """Roots of which nobody knows whether they are where they were."""
         self.round = 0
+        """Counts how often all was told that there was."""
+        self._lost = -LONG_AGO
         self.freed = False
         """Whether a watch was given up, so that another may be had."""
 
@@ -153,10 +155,12 @@ class Slots:
         if child.holds:
             self.lose(child, "the root or a directory above it was moved")
         old, above = self.tree.path(child), child.parent
+        everything = self.is_recent(max(self._lost, child.listed, -LONG_AGO if above is None else above.listed))
+        self.work.rules.append((child, everything))
+        child.listed = self.round
         self.tree.lift(child)
         self.parked.pop(child, None)
         self.tree.place(child, node, name)
-        self.work.rules.append((child, above is not None and self.is_recent(above.listed)))
         if old is not None:
             self.told.append(Moved(old, self.path(node, name), IS_DIR))
 
@@ -164,6 +168,11 @@ class Slots:
         """Tells that a directory is to be listed."""
         node.said = node.listed = self.round
         self.told.append(Appeared(self.tree.path(node) or b"/", missed))
+
+    def lost(self, path: bytes, reason: str) -> None:
+        """Tells a loss; who hears of it looks at the whole tree."""
+        self._lost = self.round
+        self.told.append(Lost(path, reason))
 
     def is_recent(self, told: int) -> bool:
         """Whether who heard of something in the round `told` may have looked when the disk was ahead of the notices.
@@ -176,7 +185,7 @@ class Slots:
     def lose(self, node: Node, reason: str) -> None:
         """The roots at or below a directory lose their place."""
         for root in roots_below(node):
-            self.told.append(Lost(root.path, reason))
+            self.lost(root.path, reason)
             self.unhold(root)
             self.live.pop(root.path, None)
             self.adrift[root] = None
@@ -211,7 +220,8 @@ class Slots:
             node.blind = None
         if there and not how.quiet:
             path = self.path(node, name)
-            self.told += (Covered(path, "whole"), Lost(path, "it was not watched before"))
+            self.told.append(Covered(path, "whole"))
+            self.lost(path, "it was not watched before")
 
     def demote(self, node: Node) -> None:
         """What is in a directory is of no interest any more, but for the ways to roots below."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from provd.core.notice import Lost, Moved, Touched, What
+from provd.core.notice import Moved, Touched, What
 from provd.watch import syscalls as sys
 from provd.watch.coverage import Coverage
 from provd.watch.events import Event, Memory
@@ -81,7 +81,7 @@ class Events:
         places.work.lists.clear()  # all of it is listed again
         for root in places.roots.values():
             if not root.why:
-                places.told.append(Lost(root.path, reason))
+                places.lost(root.path, reason)
                 places.adrift[root] = None
 
     def _ended(self, node: Node) -> None:
@@ -112,21 +112,28 @@ class Events:
             if mask & sys.ATTRIB and node.root.node is node:
                 places.told.append(Touched(prefix[:-1] or b"/", What.ATTRIB, IS_DIR))
         elif mask & sys.CREATE:
-            places.told.append(Touched(prefix + name, What.CREATED, IS_DIR))
+            self._told_of(node, name, prefix, What.CREATED)
             places.work.ask(node, name, MADE)
         elif mask & sys.DELETE:
             self._left(mask, node, name, prefix + name)
         elif mask & sys.ATTRIB:
-            places.told.append(Touched(prefix + name, What.ATTRIB, IS_DIR))
+            self._told_of(node, name, prefix, What.ATTRIB)
             if node.blind is not None and name in node.blind:
                 places.work.ask(node, name, FOUND)
+
+    def _told_of(self, node: Node, name: bytes, prefix: bytes, what: What) -> None:
+        """Tells of a directory in a directory; who looks may find something else there, and forget all below."""
+        child = node.children.get(name)
+        if child is not None:
+            child.listed = self._places.round
+        self._places.told.append(Touched(prefix + name, what, IS_DIR))
 
     def _of_itself(self, mask: int, node: Node, prefix: bytes) -> None:
         places = self._places
         if mask & sys.IGNORED:
             self._ended(node)
         elif mask & sys.UNMOUNT:
-            places.told.append(Lost(prefix[:-1] or b"/", "its file system was unmounted"))
+            places.lost(prefix[:-1] or b"/", "its file system was unmounted")
         elif node.holds:
             places.doubt(node, _MOVED_ROOT)
 

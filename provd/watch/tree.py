@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-_LONG_AGO: Final = 9
+LONG_AGO: Final = 9
 
 Ignored = Callable[[bytes, bool], bool]
 
@@ -67,7 +67,7 @@ class Node:
         self.blind: dict[bytes, str] | None = None
         self.skipped: set[bytes] | None = None
         self.stirred = False
-        self.said = self.listed = -_LONG_AGO
+        self.said = self.listed = -LONG_AGO
         self.prefix: bytes | None = None
         self.generation = -1
 

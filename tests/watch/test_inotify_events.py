@@ -138,6 +138,20 @@ def test_a_chain_of_new_directories_appears_parents_first_with_all_in_it(root: b
         assert touched(drain(watcher)) == [(root + b"/a/b/c/f", What.MODIFIED)]
 
 
+def test_a_directory_looked_for_while_the_one_above_moved_already_is_not_taken_for_gone(root: bytes) -> None:
+    with watching(root) as watcher:
+        os.rename(root + b"/d/e", root + b"/d/e2")
+        watcher.read()
+        os.rename(root + b"/d", root + b"/moved")
+        mkdir(root + b"/d")
+        assert of(Moved, watcher.take(100)) == [Moved(root + b"/d/e", root + b"/d/e2", is_dir=True)]
+        assert watcher.uncovered(root + b"/d/e2") != []
+        told = drain(watcher)
+        assert (root + b"/d/e2", What.DELETED) not in touched(told)
+        assert root + b"/moved/e2" in directories(watcher, root)
+        assert watcher.uncovered(root) == []
+
+
 def test_a_directory_moved_out_is_watched_no_longer(root: bytes, tmp_path: Path) -> None:
     outside = os.fsencode(tmp_path / "outside")
     with watching(root) as watcher:

@@ -121,6 +121,17 @@ def a_mount_over_the_root_or_above_it_makes_it_gone(root: bytes) -> None:
             assert touched(drain(watcher))
 
 
+def the_same_root_mounted_over_itself_is_a_loss_all_the_same(root: bytes) -> None:
+    mkdir(root + b"/d")
+    with watching(root) as watcher:
+        mount("--bind", root, root)
+        watcher.check()
+        assert root in {each.path for each in of(Lost, drain(watcher))}
+        assert watcher.uncovered(root) == []
+        write(root + b"/d/f")
+        assert touched(drain(watcher))
+
+
 def a_mount_beside_a_root_is_none_of_its_business(root: bytes) -> None:
     mkdir(root + b"/beside", root + b"/r")
     with watching(root + b"/r") as watcher:
