@@ -108,7 +108,7 @@ class Handlers:
             case "action.list":
                 return self._actions.listed()
             case "root.list":
-                return {"roots": self._status.roots()}
+                return {"roots": await self._status.listed()}
             case "daemon.status":
                 return await self._status.status()
             case "daemon.shutdown":

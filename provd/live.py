@@ -22,6 +22,8 @@ from provd.watch.fleet import Fleet
 from provd.watch.polling import Polling
 
 _LOOK_EVERY: Final = 10.0
+_GLANCE: Final = 0.5
+"""Seconds for which a status waits for what looking at the roots has shown."""
 _PATIENCE: Final = 2.0
 """Seconds for which a clock waits for roots to be taken up."""
 
@@ -80,6 +82,13 @@ class Live:
         self.pump.close()
         self._fleet.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def look(self) -> None:
+        """Looks at all roots now, for who asks how they are."""
+        self._fleet.check()
+        self.pump.kick()
+        await self.pump.recorded(_GLANCE)
+        await self.kept.check()
 
     # what questions need
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from provd import __version__
@@ -15,7 +16,7 @@ from provd.audit import Audit
 from provd.clocks import Clocks
 from provd.core import params
 from provd.core.dependency import is_under
-from provd.core.records import to_wire, wire_name
+from provd.core.records import Coverage, to_wire, wire_name
 from provd.recorder import Roots
 from provd.recorder.actions import action_wire
 from provd.resolver import Resolver
@@ -66,6 +67,7 @@ class Status:
         audit: Audit,
         durations: Durations,
         places: dict[str, str],
+        look: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
         self._clocks = clocks
@@ -74,6 +76,7 @@ class Status:
         self._audit = audit
         self._durations = durations
         self._places = places
+        self._look = look
         self._started = time.monotonic()
         self._rows: dict[bytes, dict[str, Any]] = {}
         self._rows_at = 0.0
@@ -81,15 +84,12 @@ class Status:
 
     async def status(self) -> dict[str, Any]:
         """`daemon.status`."""
-        counts = await self._counts()
+        roots = await self.listed()
         with self._store.view() as view:
             oldest, head = view.oldest(), view.head()
             actions = [action_wire(action) for action in view.actions()]
             entries = {"active": view.count("entries"), "revoked": view.count("archive")}
             records, files = view.count("log"), view.count("files")
-        roots = self.roots()
-        for path, root in zip(self._roots.paths, roots, strict=True):
-            root["files"] = None if counts is None else counts.get(path)
         inner = [self._roots.lies_in_another(path) for path in self._roots.paths]
         told = {
             "version": __version__,
@@ -121,6 +121,15 @@ class Status:
         if self._store.environment.set_aside is not None:
             told["set_aside"] = self._store.environment.set_aside
         return told
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """`root.list`: the roots as they are now, with the number of their files."""
+        await self._look()
+        counts = await self._counts()
+        roots = self.roots()
+        for path, root in zip(self._roots.paths, roots, strict=True):
+            root["files"] = None if counts is None else counts.get(path)
+        return roots
 
     def roots(self) -> list[dict[str, Any]]:
         """The roots as the wire has them."""
@@ -163,7 +172,7 @@ class Status:
             "why": uncovered[0].why if uncovered else "",
             "directories": state.directories,
             "ignore": None if root.ignore is None else list(root.ignore),
-            "last_gap": _gap(view, max(root.gap, view.gap_all())),
+            "last_gap": _gap(view, root),
         }
 
     async def audit(self, asked: params.Audit, resolver: Resolver) -> dict[str, Any]:
@@ -176,9 +185,13 @@ class Status:
         return await self._audit.run(list(dict.fromkeys(trees)), directory, asked.sample)
 
 
-def _gap(view: View, position: int) -> dict[str, Any]:
-    """The newest gap of a root, as far as its record is still held."""
+def _gap(view: View, root: Root) -> dict[str, Any]:
+    """The newest gap that concerns a root, as far as its record is still held."""
+    position = view.newest_gap(root.path, below=True)
     record = view.record(position)
+    if isinstance(record, Coverage):  # a change of coverage counts as one, and has one before it
+        position = max(root.gap, view.gap_all())
+        record = view.record(position)
     return {"seq": position} if record is None else to_wire(position, record)
 
 

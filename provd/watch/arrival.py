@@ -16,8 +16,8 @@ from provd.watch.mounted import MountPoints
 from provd.watch.syscalls import Kernel
 
 _REALTIME_COARSE: Final = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-_TICK: Final = int(time.clock_getres(_REALTIME_COARSE) * 1e9) + 1_000_000
-"""Nanoseconds by which two stamps of one moment may differ, at most."""
+_TICK: Final = int(time.clock_getres(_REALTIME_COARSE) * 0.95e9)
+"""Nanoseconds by which two stamps of one tick may differ where one is of the tick and the other fine: a tick at most."""
 _FEW: Final = 256
 """In a directory with more members than this nobody looks when each was made."""
 _OPENING: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
@@ -97,7 +97,8 @@ def evidence(kernel: Kernel, fd: int, changed: int, names: list[str]) -> str:
     `changed` is its mtime (ns) after it was watched and before it was listed. That is when the last name came or went
     that no event tells of: so it is when the directory was made, or one of its members, unless something is gone
     again. Where the times cannot be had, any content is a sign. Within a tick of the kernel's clock (some ms) times
-    tell nothing: what came and went so soon after the directory was made, before it was watched, leaves no sign.
+    tell nothing, since one may be stamped by the tick and the other finely: what came and went so soon after the
+    directory was made, before it was watched, leaves no sign.
     """
     born = kernel.born(fd)
     if not names or (born is not None and changed <= born):
@@ -108,7 +109,7 @@ def evidence(kernel: Kernel, fd: int, changed: int, names: list[str]) -> str:
         born = kernel.born(fd, os.fsencode(name))
         if born is None:
             return "something was in it already when it was watched"
-        if changed - _TICK < born <= changed:  # the kernel may stamp the one by the tick and the other finely
+        if changed - _TICK < born <= changed:
             return ""
     return "something was removed or renamed before it was watched"
 
