@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
+async def _look() -> None:
+    """Nothing to look at."""
+
+
 RUN = "0123456789abcdef"
 
 
@@ -32,11 +36,7 @@ class Pump:
 class Audit:
     """Knows how many files there are."""
 
-    async def _look() -> None:
-    """Nothing to look at."""
-
-
-def __init__(self) -> None:
+    def __init__(self) -> None:
         self.counted = 0
         self.trees: list[bytes] = []
 
