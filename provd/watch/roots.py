@@ -178,10 +178,14 @@ class Roots(Places):
     # -- whether they are what they were
 
     def doubt(self, node: Node, reason: str) -> None:
-        """The roots at or below a directory may be elsewhere by now."""
-        for root in roots_below(node):
-            self.adrift[root] = None
+        """The roots at or below a directory may be elsewhere by now; of those that are, nothing more is told."""
+        for root in list(roots_below(node)):
             self.lost(root.path, reason)
+            why = self.absence(root)
+            if why:
+                self.away(root, root.node, why, absent=True)
+            else:
+                self.adrift[root] = None
 
     def look_for(self, root: Root) -> None:
         """Looks whether a root is where it was, and watches it again or says that it is gone."""
