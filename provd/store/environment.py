@@ -193,7 +193,7 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
             "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"
         )
     full = "No space left" in text or "quota" in text.lower()
-    if full or (isinstance(error, lmdb.DiskError) and _is_full(directory)):  # LMDB calls a short write an I/O error
+    if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that
         hint = "free space there; a daemon that runs goes on answering"
         return errors.StoreFull(f"no space left in {directory}: nothing was changed", hint)
     return errors.StoreUnusable(
