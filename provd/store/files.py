@@ -12,7 +12,7 @@ from typing import Final, cast
 import lmdb
 import msgspec
 
-from provd.core.mutation import DIRECTORY, State
+from provd.core.mutation import DIRECTORY, FILE, State
 from provd.store.reads import View
 from provd.store.writes import Writer
 
@@ -25,6 +25,8 @@ _TOP_KEY: Final = bytes(_NUMBER) + b"/"
 """The key of `/` itself: no name has a slash."""
 UNKNOWN: Final = State(DIRECTORY, 0, 0, 0, 0)
 """The state of a directory of which only the name is known."""
+UNSEEN: Final = State(FILE, 0, 0, 0, 0)
+"""The state of another name that was told and not seen: nothing on a disk has inode 0."""
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
