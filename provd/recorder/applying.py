@@ -201,8 +201,8 @@ class _Application:
     def _change(self, change: Change, now: State | None) -> None:
         path, row = change.path, self._files.get(change.path)
         whats = change.whats
-        if self._is_told(whats, now, row):
-            if whats == _MADE and row is not None and row.state == now:
+        if row is not None and row.of > self._calm and _is_told(whats, now, row):
+            if whats == _MADE and row.state == now:
                 return
             whats = tuple(what for what in whats if what is not What.CREATED) or (What.MODIFIED,)
         kind = kind_of(whats, now, None if row is None else row.state)
@@ -222,12 +222,6 @@ class _Application:
         else:
             self._keep(path, now, of, row, made=What.CREATED in change.whats)
 
-    def _is_told(self, whats: Sequence[What], now: State | None, row: Row | None) -> bool:
-        """Whether a listing that was faster than the notice has told already that this was made."""
-        if What.CREATED not in whats or What.DELETED in whats or now is None or row is None:
-            return False
-        return row.of > self._calm and (row.state.sort, row.state.ino) == (now.sort, now.ino)
-
     def _move(self, moved: Moved, looked: Looked) -> None:
         """What was known at and below the source is known at the path instead, and nothing else is there."""
         source, path, now = moved.source, moved.path, looked.now
@@ -241,10 +235,12 @@ class _Application:
         of = self._record(MutationKind.MOVED, path, now, row, source)
         self._supersede(target, path)
         self.outcome.unsure.pop(source, None)
-        if row is not None:
+        if row is not None and row.is_directory:
             self._files.move(source, path)
-            if row.is_directory and now is not None and now.sort != DIRECTORY:
+            if now is not None and now.sort != DIRECTORY:
                 self._drop_below(path)
+        elif row is not None:
+            self._files.delete(source)  # the path gets its own row below
         elif target is not None:
             self._files.delete(path)
         if now is not None:
@@ -370,3 +366,10 @@ class _Application:
         else:
             self._supersede(top, root)
             self._files.delete(root)
+
+
+def _is_told(whats: Sequence[What], now: State | None, row: Row) -> bool:
+    """Whether what was made is in the table already, since a listing was faster than the notice."""
+    if What.CREATED not in whats or What.DELETED in whats:
+        return False
+    return now is None or (row.state.sort, row.state.ino) == (now.sort, now.ino)

@@ -34,12 +34,14 @@ class Looking:
         self._scanning = scanning
         self._now = now
         self._read = read
+        self._last = b""  # the directory that was looked in
 
     async def items(self, steps: Sequence[Step]) -> tuple[list[Item], list[Lost | Scan]]:
         """What lies at the paths of the steps, and what is to be done when that is written."""
         items: list[Item] = []
         after: list[Lost | Scan] = []
         way = _Way(steps)
+        self._last = b""
         far = await self._look_apart(steps, way)
         for number, step in enumerate(steps):
             if number % SLICE == SLICE - 1:
@@ -64,7 +66,10 @@ class Looking:
         return items, after
 
     def _look(self, step: Change | Moved, path: bytes, far: dict[bytes, State | None] | None) -> Looked:
-        self._scanning.looked(path.rpartition(b"/")[0] or b"/")
+        directory = path.rpartition(b"/")[0] or b"/"
+        if directory != self._last:
+            self._last = directory
+            self._scanning.looked(directory)
         at = look if far is None else far.get
         return Looked(step, at(path), isinstance(step, Moved) and at(step.source) is not None)
 
@@ -88,7 +93,7 @@ class _Way:
 
     def now(self, path: bytes, number: int) -> bytes:
         """Where the path of step `number` is by now, as far as the batch tells."""
-        for at, move in self._moves:
+        for at, move in self._moves:  # few: most batches have none
             if at > number:
                 path = moved(path, move.source, move.path)
         return path
