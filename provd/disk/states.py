@@ -70,6 +70,14 @@ def look(path: bytes) -> State | None:
         return None
 
 
+def look_closely(path: bytes) -> State | Unlisted:
+    """The same, or why there is nothing to tell."""
+    try:
+        return state_of(os.lstat(path))
+    except OSError as error:
+        return _unlisted(error)
+
+
 def listing(path: bytes) -> Iterator[Listing | Unlisted | None]:
     """Lists one directory: None after each slice of names, in the end what it holds."""
     try:

@@ -1,11 +1,13 @@
 """What was found on the disk against the table of files: the commands that write mutations and rows.
 
-Rule: kinds are decided inside the transaction, against the rows of that moment. A command does a bounded amount of
-work and says how far it came; what it did is found done when it goes on.
+Rule: kinds are decided inside the transaction, against the rows of that moment. The rows are at every moment what the
+records tell, and where they may not be what the disk holds the outcome says so. A command does a bounded amount of work
+and says how far it came; what it did is found done when it goes on.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,76 +18,14 @@ from provd.core.notice import Moved, What
 from provd.core.records import Coverage, DigestState, Gap, Hashed, Mutation, MutationKind, Origin
 from provd.disk.states import BIGGEST
 from provd.recorder.attribution import NOBODY, Attribution
+from provd.recorder.items import Contents, Item, Looked, Outcome
 from provd.store import Writer
-from provd.store.files import UNKNOWN, Files, Row
+from provd.store.files import UNKNOWN, UNSEEN, Files, Row
 
 BUDGET: Final = 4000
 """Rows and records that one command writes, about: so long may another one wait."""
 _PIECE: Final = 256
-
-
-class Looked(msgspec.Struct, frozen=True):
-    """A step and what lies at its path now. `again`: something lies where it was moved away from."""
-
-    step: Change | Moved
-    now: State | None
-    again: bool = False
-
-
-class Contents(msgspec.Struct, frozen=True):
-    """What a directory held: all its names from `low` on and before `high`.
-
-    Names in `but` are told elsewhere; names in `aside` are there, and nobody wants to know them. `last`: all names are
-    known with these. `guarded`: it counts only where the directory was listed before.
-    """
-
-    directory: bytes
-    names: dict[bytes, State]
-    low: bytes = b""
-    high: bytes | None = None
-    but: frozenset[bytes] = frozenset()
-    aside: frozenset[bytes] = frozenset()
-    ino: int = 0
-    origin: Origin = Origin.WATCH
-    last: bool = True
-    guarded: bool = False
-
-
-Item = Looked | Contents | Gap | Coverage
-
-
-def named(item: Item) -> tuple[bytes, ...]:
-    """The paths that an item is about."""
-    match item:
-        case Looked(step=Moved() as moved):
-            return moved.source, moved.path
-        case Looked():
-            return (item.step.path,)
-        case Contents():
-            return (item.directory,)
-        case Gap():
-            return (item.scope,)
-        case Coverage():
-            return (item.path,)
-
-
-class Outcome(msgspec.Struct):
-    """How far a command came (`next` is the item to go on with), and what follows from what it wrote."""
-
-    next: int = 0
-    recorded: int = 0
-    pending: list[tuple[int, bytes]] = []
-    superseded: list[int] = []
-    moved: list[tuple[int, bytes, bytes]] = []
-    """Directories: the record's position, source, path."""
-    unknown: list[bytes] = []
-    """Directories of which nothing is known: to be scanned."""
-    doubtful: list[bytes] = []
-    """Directories whose rows may not be true: to be listed when nothing waits."""
-    unsure: list[bytes] = []
-    """Names of which the same holds."""
-    below: list[bytes] = []
-    """Directories that a listing found to be new, or others than they were."""
+_MADE: Final = (What.CREATED,)
 
 
 class _EnoughError(Exception):
@@ -93,15 +33,16 @@ class _EnoughError(Exception):
 
 
 class Apply:
-    """The command for `items` from number `start` on."""
+    """The command for `items` from number `start` on. When the log ended at `calm`, all that had happened was in it."""
 
-    def __init__(self, items: Sequence[Item], start: int = 0) -> None:
+    def __init__(self, items: Sequence[Item], start: int = 0, calm: int = sys.maxsize) -> None:
         self._items = items
         self._start = start
+        self._calm = calm
 
     def __call__(self, writer: Writer) -> Outcome:
         """Carries it out."""
-        return _Application(writer).run(self._items, self._start)
+        return _Application(writer, self._calm).run(self._items, self._start)
 
 
 class Forget:
@@ -125,8 +66,10 @@ class Forget:
 class _Application:
     """The work of one command."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, calm: int = sys.maxsize) -> None:
         self._writer = writer
+        self._calm = calm
+        self._sure: set[bytes] = set()  # directories whose names were told
         self._files = Files(writer)
         self._who = Attribution(writer.actions())
         self._left = BUDGET
@@ -206,86 +149,123 @@ class _Application:
             self.outcome.superseded.append(row.of)
             self._left -= 1
 
-    def _keep(self, path: bytes, now: State, of: int, row: Row | None, *, listed: bool) -> None:
-        """Makes the row of a path say what was found there."""
-        number = 0
-        if row is not None and row.is_directory:
-            assert now.sort == DIRECTORY
-            number, listed = row.number, row.listed or listed
-            if row.state.ino not in {0, now.ino}:
-                self.outcome.doubtful.append(path)
-        pending = of > 0 and now.sort == FILE and now.size <= BIGGEST
-        self._files.put(path, Row(now, of, pending, number=number, listed=listed and now.sort == DIRECTORY))
+    def _keep(self, path: bytes, now: State, of: int, row: Row | None, *, made: bool = False) -> None:
+        """Makes the row of a path say what was found there. `made`: nothing was in it when it was recorded."""
+        if row is not None and row.state.sort != now.sort:
+            row = None
+        self._above(path)
+        if now.sort != DIRECTORY:
+            self._files.put(path, Row(now, of, pending=now.sort == FILE and now.size <= BIGGEST))
+            return
+        number, listed = (0, False) if row is None else (row.number, row.listed)
+        if not listed and (made or (row is None and self._is_listed(path.rpartition(b"/")[0]))):
+            listed = True  # from here on each name in it is told
+            if not made:
+                self.outcome.inside.append(path)
+        elif row is not None and row.state.ino not in {0, now.ino}:
+            self.outcome.inside.append(path)
+        self._files.put(path, Row(now, of, number=number, listed=listed))
 
-    def _stays(self, path: bytes, row: Row | None, of: int) -> None:
-        """Nothing is there, but its own notice has not come: it stays known until then."""
-        if row is not None:
-            self._files.put(path, msgspec.structs.replace(row, of=of, pending=False))
+    def _stays(self, path: bytes, row: Row | None, of: int, *, is_dir: bool) -> None:
+        """Something was told of a name that is not there (any more): it is known, and not what it is."""
+        is_dir = is_dir if row is None else row.is_directory
+        state = UNSEEN if row is None or not row.is_directory else row.state
+        if is_dir and row is None:
+            state = UNKNOWN
+        self._above(path)
+        self._files.put(
+            path, Row(state, of, number=row.number, listed=row.listed) if row and is_dir else Row(state, of)
+        )
+        self.outcome.unsure[path] = None
+
+    def _above(self, path: bytes) -> None:
+        """Has the directory listed that lies above names which no record has told."""
+        directory = path.rpartition(b"/")[0] or b"/"
+        if directory in self._sure:
+            return
+        self._sure.add(directory)
+        row = self._files.get(directory)
+        while directory != b"/" and (row is None or not row.is_directory or row.state == UNKNOWN):
+            directory = directory.rpartition(b"/")[0] or b"/"
+            row = self._files.get(directory)
+            if row is not None and row.listed:
+                self.outcome.inside.append(directory)
+                return
+
+    def _is_listed(self, directory: bytes) -> bool:
+        row = self._files.get(directory or b"/")
+        return row is not None and row.listed
 
     # steps
 
     def _change(self, change: Change, now: State | None) -> None:
         path, row = change.path, self._files.get(change.path)
-        kind = kind_of(change.whats, now, None if row is None else row.state)
+        whats = change.whats
+        if row is not None and row.of > self._calm and _is_told(whats, now, row):
+            if whats == _MADE and row.state == now:
+                return
+            whats = tuple(what for what in whats if what is not What.CREATED) or (What.MODIFIED,)
+        kind = kind_of(whats, now, None if row is None else row.state)
         went = What.DELETED in change.whats
         if row is not None and row.is_directory and (went or (now is not None and now.sort != DIRECTORY)):
             self._drop_below(path)
         if kind is MutationKind.DELETED:
             self._record(kind, path, None, row)
             self._files.delete(path)
+            self.outcome.unsure.pop(path, None)
             if now is not None:
-                self.outcome.unsure.append(path)
+                self.outcome.unsure[path] = None
             return
         of = self._record(kind, path, now, row)
-        if now is not None:
-            old = row if row is None or row.state.sort == now.sort else None
-            self._keep(path, now, of, old, listed=What.CREATED in change.whats)
+        if now is None:
+            self._stays(path, row, of, is_dir=change.is_dir)
         else:
-            self._stays(path, row, of)
+            self._keep(path, now, of, row, made=What.CREATED in change.whats)
 
     def _move(self, moved: Moved, looked: Looked) -> None:
+        """What was known at and below the source is known at the path instead, and nothing else is there."""
         source, path, now = moved.source, moved.path, looked.now
         row, target = self._files.get(source), self._files.get(path)
         if target is not None and target.is_directory:
-            # A listing may have found it here before its notice came, and what is in it as well.
-            known = now is not None and target.state.ino == now.ino and self._files.children(path, limit=1)
-            if now is not None and known:
-                self._moved_already(moved, now, row, target)
-                return
-            self._drop_below(path)
+            # A listing may have found it here before its notice came, and what is in it: it is found there again.
+            early = now is not None and target.state.ino == now.ino
+            self._drop_below(path, told=not early)
+            if early:
+                self.outcome.inside.append(path)
         of = self._record(MutationKind.MOVED, path, now, row, source)
         self._supersede(target, path)
-        if row is not None:
+        self.outcome.unsure.pop(source, None)
+        if row is not None and row.is_directory:
             self._files.move(source, path)
-            if row.is_directory and now is not None and now.sort != DIRECTORY:
+            if now is not None and now.sort != DIRECTORY:
                 self._drop_below(path)
+        elif row is not None:
+            self._files.delete(source)  # the path gets its own row below
+        elif target is not None:
+            self._files.delete(path)
         if now is not None:
-            old = row if row is not None and row.state.sort == now.sort else None
-            self._keep(path, now, of, old, listed=False)
-            if now.sort == DIRECTORY and old is None:
-                self.outcome.unknown.append(path)
+            self._keep(path, now, of, row)
         else:
-            self._stays(path, row or target, of)
+            self._stays(path, row, of, is_dir=moved.is_dir)
         if moved.is_dir or (row is not None and row.is_directory):
-            self.outcome.moved.append((of, source, path))
+            self._sure.clear()
+            self.outcome.follow(of, source, path)
         if looked.again:
-            self.outcome.unsure.append(source)
-
-    def _moved_already(self, moved: Moved, now: State, row: Row | None, target: Row) -> None:
-        if row is not None:
-            if row.is_directory:
-                self._drop_below(moved.source, told=False)
-            self._files.delete(moved.source)
-        of = self._record(MutationKind.MOVED, moved.path, now, row, moved.source)
-        self._keep(moved.path, now, of, target, listed=False)
-        self.outcome.moved.append((of, moved.source, moved.path))
-        self.outcome.unknown.append(moved.path)  # perhaps not all of it was found yet
+            self.outcome.unsure[source] = None
 
     def _contents(self, found: Contents) -> None:
         at = self._files.get(found.directory)
-        if (at is not None and not at.is_directory) or (found.guarded and (at is None or not at.listed)):
+        if at is not None and not at.is_directory:
+            self.outcome.unsure[found.directory] = None
             return
-        silent = found.origin is Origin.SCAN and (at is None or not at.listed)
+        if found.guarded and (at is None or not at.listed):
+            self._above(found.directory.rstrip(b"/") + b"/")
+            return
+        scanned = found.origin is Origin.SCAN
+        told = not scanned or self._is_listed(found.directory.rpartition(b"/")[0])
+        if told and (at is None or at.state == UNKNOWN):
+            at = self._found(found)
+        silent = scanned and (at is None or not at.listed)
         known = self._files.children(found.directory, found.low, found.high)
         start = found.directory.rstrip(b"/") + b"/"
         fill: list[tuple[bytes, State]] = []
@@ -298,29 +278,41 @@ class _Application:
                 continue
             elif row is None and silent:
                 fill.append((name, now))
-            elif row is not None and silent and row.state == UNKNOWN and now.sort == DIRECTORY:
-                self._files.put(start + name, msgspec.structs.replace(row, state=now))  # only its name was known
             else:
-                self._differs(start + name, now, row, found.origin)
+                self._differs(start + name, now, row, found.origin, silent=silent)
         for name, gone in known.items():
             if name not in found.names and name not in found.but and name not in found.aside:
                 self._gone(start + name, gone, found.origin)
         self._files.fill(found.directory, fill)
         self._left -= len(fill)
         if found.last and (at is None or not at.listed or at.state.ino != found.ino):
-            now_known = self._files.get(found.directory) or Row(UNKNOWN)  # the rows inside may have made it known
-            state = State(DIRECTORY, 0, 0, 0, found.ino)
-            self._files.put(found.directory, msgspec.structs.replace(now_known, state=state, listed=True))
+            self._listed(found)
 
-    def _differs(self, path: bytes, now: State, row: Row | None, origin: Origin) -> None:
+    def _listed(self, found: Contents) -> None:
+        known = self._files.get(found.directory) or Row(UNKNOWN)  # the rows inside may have made it known
+        state = State(DIRECTORY, 0, 0, 0, found.ino)
+        self._files.put(found.directory, msgspec.structs.replace(known, state=state, listed=True))
+
+    def _found(self, found: Contents) -> Row:
+        """The row of a directory that was listed before its name was told."""
+        now = State(DIRECTORY, 0, 0, 0, found.ino)
+        of = self._record(MutationKind.CREATED, found.directory, now, None, origin=found.origin)
+        self._keep(found.directory, now, of, self._files.get(found.directory), made=True)
+        row = self._files.get(found.directory)
+        assert row is not None
+        return row
+
+    def _differs(self, path: bytes, now: State, row: Row | None, origin: Origin, *, silent: bool) -> None:
         self._spend(0)
+        if silent and row is not None and row.state == UNKNOWN and now.sort == DIRECTORY:
+            self._files.put(path, msgspec.structs.replace(row, state=now))  # only its name was known
+            return
         if row is not None and row.is_directory and now.sort != DIRECTORY:
             self._drop_below(path, origin=origin)
         was = None if row is None or row.state == UNKNOWN else row.state
         what = What.CREATED if was is None else What.MODIFIED
         of = self._record(kind_of((what,), now, was), path, now, row, origin=origin)
-        old = row if row is not None and row.state.sort == now.sort else None
-        self._keep(path, now, of, old, listed=was is None or old is None)
+        self._keep(path, now, of, row, made=was is None or was.sort != now.sort)
         if now.sort == DIRECTORY:
             self.outcome.below.append(path)
 
@@ -374,3 +366,10 @@ class _Application:
         else:
             self._supersede(top, root)
             self._files.delete(root)
+
+
+def _is_told(whats: Sequence[What], now: State | None, row: Row) -> bool:
+    """Whether what was made is in the table already, since a listing was faster than the notice."""
+    if What.CREATED not in whats or What.DELETED in whats:
+        return False
+    return now is None or (row.state.sort, row.state.ino) == (now.sort, now.ino)

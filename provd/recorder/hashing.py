@@ -23,7 +23,7 @@ from provd.core.records import DigestState, Hashed, Mutation, MutationKind, Orig
 from provd.disk.states import BIGGEST, SMALL, TICK, Sum, Summed, summed
 from provd.disk.workers import Workers
 from provd.store import Writer
-from provd.store.files import Files, Row
+from provd.store.files import UNSEEN, Files, Row
 
 SLICE: Final = 64
 """Files that are hashed in one go."""
@@ -50,11 +50,12 @@ class Result(NamedTuple):
 
 
 class Kept(msgspec.Struct):
-    """What became of results: those in `again` are to be tried once more."""
+    """What became of results: those in `again` are to be tried once more, the paths in `unsure` to be looked at."""
 
     recorded: int = 0
     hashed: int = 0
     again: list[int] = []
+    unsure: list[bytes] = []
 
 
 class Keep:
@@ -81,7 +82,10 @@ class Keep:
                 kept.again.append(of)
                 return
             writer.append(Hashed(writer.now, of, path, None, DigestState.UNREADABLE))
-            files.put(path, msgspec.structs.replace(row, pending=False))
+            was = UNSEEN if found.sum is Sum.GONE else row.state
+            files.put(path, msgspec.structs.replace(row, pending=False, state=was))
+            if found.sum is Sum.GONE:
+                kept.unsure.append(path)
             return
         text, state = f"xxh3:{found.digest.hex()}", found.state
         assert state is not None
@@ -92,6 +96,7 @@ class Keep:
             writer.append(Hashed(writer.now, of, path, None, DigestState.SUPERSEDED))
             of = writer.append(_unseen(writer.now, path, state, text))  # a store through a mapping makes no event
             kept.recorded += 1
+            kept.unsure.append(path)
         else:
             writer.append(Hashed(writer.now, of, path, text, DigestState.DONE))
         files.put(path, Row(state, of, pending=False, digest=found.digest))

@@ -1,6 +1,7 @@
 """Looking at what notices name: the steps of a batch become items that a command can write.
 
-Rule: small slices in the loop, and the kernel's queue is read between them; where a path may hang, a thread looks.
+Rule: a notice names a path as it was then: a directory that a later one of the batch moves is looked for where it is by
+now. Small slices in the loop, and the kernel's queue is read between them; where a path may hang, a thread looks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from provd.core.notice import Covered, Lost, Moved, Scan
 from provd.core.records import Coverage, Gap
 from provd.disk.states import look
 from provd.disk.workers import Workers
-from provd.recorder.applying import Item, Looked
+from provd.recorder.items import Item, Looked, moved
 from provd.recorder.scanning import Scanning
 
 SLICE: Final = 64
@@ -33,23 +34,26 @@ class Looking:
         self._scanning = scanning
         self._now = now
         self._read = read
+        self._last = b""  # the directory that was looked in
 
     async def items(self, steps: Sequence[Step]) -> tuple[list[Item], list[Lost | Scan]]:
         """What lies at the paths of the steps, and what is to be done when that is written."""
         items: list[Item] = []
         after: list[Lost | Scan] = []
-        far = await self._look_apart(steps)
+        way = _Way(steps)
+        self._last = b""
+        far = await self._look_apart(steps, way)
         for number, step in enumerate(steps):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
                 self._read()
             match step:
                 case Change() | Moved():
-                    items.append(self._look(step, far))
+                    items.append(self._look(step, way.now(step.path, number), far))
                 case Listed():
                     if step.missed:
                         items.append(Gap(self._now(), step.path, f"{MISSED}: {step.missed}"))
-                    items += await self._scanning.list_for(step.path, step.but)
+                    items += await self._scanning.list_for(step.path, step.but, way.now(step.path, number))
                 case Lost():
                     items.append(Gap(self._now(), step.path, step.reason))
                     after.append(step)
@@ -61,17 +65,35 @@ class Looking:
                     after.append(step)
         return items, after
 
-    def _look(self, step: Change | Moved, far: dict[bytes, State | None] | None) -> Looked:
-        self._scanning.looked(step.path.rpartition(b"/")[0] or b"/")
+    def _look(self, step: Change | Moved, path: bytes, far: dict[bytes, State | None] | None) -> Looked:
+        directory = path.rpartition(b"/")[0] or b"/"
+        if directory != self._last:
+            self._last = directory
+            self._scanning.looked(directory)
         at = look if far is None else far.get
-        return Looked(step, at(step.path), isinstance(step, Moved) and at(step.source) is not None)
+        return Looked(step, at(path), isinstance(step, Moved) and at(step.source) is not None)
 
-    async def _look_apart(self, steps: Sequence[Step]) -> dict[bytes, State | None] | None:
+    async def _look_apart(self, steps: Sequence[Step], way: _Way) -> dict[bytes, State | None] | None:
         """What lies at all the paths, from threads, if one of them may hang; what hangs is missing."""
         mounts = self._workers.mounts.now()
         if mounts.all_local:
             return None
-        paths = {step.path for step in steps} | {step.source for step in steps if isinstance(step, Moved)}
+        paths = {way.now(step.path, number) for number, step in enumerate(steps)}
+        paths |= {step.source for step in steps if isinstance(step, Moved)}
         if all(mounts.may_hang_at(path) is None for path in paths):
             return None
         return await self._workers.each(look, sorted(paths), _PATIENCE)
+
+
+class _Way:
+    """Where the paths of a batch are, when all of it has happened: the steps that move directories."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._moves = [(n, step) for n, step in enumerate(steps) if isinstance(step, Moved) and step.is_dir]
+
+    def now(self, path: bytes, number: int) -> bytes:
+        """Where the path of step `number` is by now, as far as the batch tells."""
+        for at, move in self._moves:  # few: most batches have none
+            if at > number:
+                path = moved(path, move.source, move.path)
+        return path

@@ -19,8 +19,10 @@ from provd.core.mutation import fold
 from provd.core.notice import Lost, Moved, Notice, Scan
 from provd.core.records import ALL
 from provd.disk.workers import Workers
-from provd.recorder.applying import Apply, Forget, Item, Outcome, named
+from provd.recorder.applying import Apply, Forget
 from provd.recorder.hashing import Hashing, Keep, Result
+from provd.recorder.intake import Intake
+from provd.recorder.items import Item, Outcome, named
 from provd.recorder.looking import Looking
 from provd.recorder.owing import Owing, unwritten
 from provd.recorder.scanning import Scanning
@@ -29,8 +31,6 @@ from provd.watch.base import Ignored, Watcher
 
 BATCH: Final = 512
 """Notices that are taken at once."""
-_EARLY: Final = 64
-"""Notices that are taken at a wake-up."""
 REARM: Final = 0.005
 """Seconds after a wake-up until the next one: what comes in between is taken together."""
 _LONGEST: Final = 30.0
@@ -41,6 +41,13 @@ log = structlog.get_logger("pump")
 
 class NotWrittenError(Exception):
     """The store refused records."""
+
+
+class _Barrier(msgspec.Struct):
+    """Who waits until all is recorded. `after` numbers the newest doubt when all notices were; None until then."""
+
+    future: asyncio.Future[bool]
+    after: int | None = None
 
 
 class Counters(msgspec.Struct):
@@ -72,16 +79,17 @@ class Pump:
     ) -> None:
         self._store = store
         self._watcher = watcher
-        self._workers = workers
+        self._intake = Intake(watcher)
         self._own = tuple(own)
         self._now = now
         self._roots = roots
         self.counters = Counters()
-        self.scanning = Scanning(workers, self._write, self._waits, self.kick, own)
+        self.scanning = Scanning(workers, self._write, self._intake.waits, self.kick, own)
         self.scanning.ignored = ignored
         self.scanning.coverage = self._coverage
         self.scanning.now = now
         self.scanning.begun = self._begun
+        self.scanning.ahead = self._intake.ahead
         self._looking = Looking(workers, self.scanning, now, watcher.read)
         self.hashing = Hashing(workers, self.kick)
         self.owing = Owing(store, self._paid)
@@ -90,11 +98,11 @@ class Pump:
         self._closed = False
         self._descriptors: list[int] = []
         self._arming: asyncio.TimerHandle | None = None
-        self._barriers: list[asyncio.Future[bool]] = []
+        self._barriers: list[_Barrier] = []
         self._settling: list[asyncio.Future[None]] = []
         self._forgets: list[tuple[bytes, tuple[bytes, ...], asyncio.Future[None]]] = []
         self._taken = 0  # notices that are not recorded yet
-        self._early: list[Notice] = []  # those that were taken at the wake-up, before the task had its turn
+        self._calm = store.head  # all that had happened was recorded when the log ended there
 
     # what the daemon calls
 
@@ -130,14 +138,14 @@ class Pump:
         """
         self._watcher.read()
         idle = self._task is None or self._task.done()
-        if idle and not self._early and not self._watcher.waiting() and not self.owing:
+        if idle and not self._intake.left() and not self.owing and not self.scanning.doubts:
             return True
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._barriers.append(future)
+        self._barriers.append(_Barrier(future))
         self.kick()
         done, _ = await asyncio.wait({future}, timeout=timeout)
         if not done:
-            self._barriers = [barrier for barrier in self._barriers if barrier is not future]
+            self._barriers = [barrier for barrier in self._barriers if barrier.future is not future]
         return bool(done) and future.result()
 
     async def scan(self, path: bytes, *, first: bool = False) -> None:
@@ -201,7 +209,7 @@ class Pump:
 
     def _refuse(self) -> None:
         for barrier in self._barriers:
-            _answer(barrier, value=False)
+            _answer(barrier.future, value=False)
 
     # waking
 
@@ -213,14 +221,8 @@ class Pump:
         for fd in self._descriptors:
             loop.remove_reader(fd)
         self._arming = loop.call_later(REARM, self._arm, loop)
-        self._watcher.read()
-        if not self._early:  # a new directory is to be watched at once: what is made in it before that is not seen
-            self._early = self._watcher.take(_EARLY)
+        self._intake.wake()
         self.kick()
-
-    def _waits(self) -> bool:
-        """Reads what the system has to tell; whether anything waits."""
-        return self._watcher.read() > 0 or bool(self._early)
 
     # the task
 
@@ -241,8 +243,11 @@ class Pump:
     async def _piece(self) -> bool:
         """Does the most urgent piece of work; False if there is nothing to do now."""
         if await self._notices():
+            if any(barrier.after is not None for barrier in self._barriers):
+                await self.scanning.check()  # who waits is not to wait until nothing happens any more
             return True
         self.scanning.quiet()
+        self._calm = self._store.head
         if await self._forget_one() or await self.scanning.step() or await self._hash():
             return True
         if not self.scanning.busy and not len(self.hashing) and not self.owing:
@@ -254,24 +259,26 @@ class Pump:
     async def _notices(self) -> bool:
         """Records a batch of what has happened; False where nothing waits, and then nothing else had its turn."""
         barriers, self._barriers = self._barriers, []
-        self._watcher.read()
-        notices, self._early = self._early, []
-        notices += self._watcher.take(BATCH - len(notices))
-        waits = True
+        notices, all_taken = self._intake.take(BATCH)
         try:
-            caught_up = not self._watcher.waiting()
             if notices:
                 await self._record(notices)
-            elif not caught_up:
+            elif not all_taken:
                 await asyncio.sleep(0)
-            waits = not caught_up
+            # All that was read before this began is recorded, however much came meanwhile.
+            barriers = [barrier for barrier in barriers if not self._passes(barrier, all_taken=all_taken)]
         finally:
-            if waits:
-                self._barriers = barriers + self._barriers
-        if not waits:  # all that was read before this began is recorded, however much came meanwhile
-            for barrier in barriers:
-                _answer(barrier, value=not self.owing)
-        return waits or bool(notices)
+            self._barriers = barriers + self._barriers
+        return not all_taken or bool(notices)
+
+    def _passes(self, barrier: _Barrier, *, all_taken: bool) -> bool:
+        """Answers a barrier where that is possible."""
+        if barrier.after is None and all_taken:
+            barrier.after = self.scanning.doubts.number
+        if barrier.after is None or self.scanning.doubts.before(barrier.after):
+            return False
+        _answer(barrier.future, value=not self.owing)
+        return True
 
     async def _record(self, notices: list[Notice]) -> None:
         self._taken = len(notices)
@@ -305,7 +312,7 @@ class Pump:
         start = 0
         while start < len(items):
             try:
-                outcome = await self._store.submit(Apply(items, start))
+                outcome = await self._store.submit(Apply(items, start, self._calm))
             except Exception as error:  # refused or failed: a gap says so when it can be written
                 log.warning("records could not be written", reason=str(error))
                 self.owing.owe(self._roots_of({p for i in items[start:] for p in named(i)}), unwritten(error))
@@ -326,12 +333,10 @@ class Pump:
         for of, source, path in outcome.moved:
             self.hashing.moved(of, source, path)
             self.scanning.moved(source, path)
-        for path in outcome.unknown:
-            self.scanning.want(path)
-        for path in outcome.doubtful:
-            self.scanning.doubt(path)
+        for path in outcome.inside:
+            self.scanning.doubts.add(path, inside=True)
         for path in outcome.unsure:
-            self.scanning.doubt(path, inside=False)
+            self.scanning.doubts.add(path, inside=False)
 
     async def _forget_one(self) -> bool:
         if not self._forgets:
@@ -347,12 +352,12 @@ class Pump:
         return True
 
     async def _hash(self) -> bool:
-        found = await self.hashing.read(self._waits)
+        found = await self.hashing.read(self._intake.waits)
         if not found:
             return False
         results = [Result(of, self.hashing.now(of, path), summed) for of, path, summed in found]
         try:
-            kept = await self._store.submit(Keep(results, quiet=not self._waits()))
+            kept = await self._store.submit(Keep(results, quiet=not self._intake.waits() and not self._intake.left()))
         except Exception as error:  # noqa: BLE001  the rows still say pending, and the next scan takes them up
             log.warning("digests could not be written", reason=str(error))
             for root in self._roots_of(result.path for result in results):
@@ -361,6 +366,8 @@ class Pump:
         self.counters.hashed += kept.hashed
         self.counters.recorded += kept.recorded
         self.hashing.again(found, kept.again)
+        for path in kept.unsure:
+            self.scanning.doubts.add(path, inside=False)
         return True
 
     # what could not be told

@@ -16,10 +16,12 @@ import structlog
 
 from provd.core.dependency import is_under
 from provd.core.mutation import DIRECTORY, State
-from provd.core.records import Coverage, Origin
-from provd.disk.states import SLICE, Listing, Unlisted, listing, listing_at_once, look
+from provd.core.notice import Notice
+from provd.core.records import Coverage, Gap, Origin
+from provd.disk.states import SLICE, Listing, Unlisted, listing, listing_at_once, look, look_closely
 from provd.disk.workers import Workers
-from provd.recorder.applying import Contents, Item, Outcome
+from provd.recorder.doubts import Doubts, shakes
+from provd.recorder.items import Contents, Item, Outcome
 from provd.watch.base import Ignored
 
 CHUNK: Final = 2000
@@ -59,7 +61,7 @@ class Scan:
 
 
 class Scanning:
-    """The scans to come and the one that is under way, and the directories whose rows are in doubt."""
+    """The scans to come and the one that is under way, and the places in doubt."""
 
     def __init__(
         self,
@@ -74,6 +76,8 @@ class Scanning:
         self.now: Callable[[], int] = lambda: 0
         self.backoff = 0.5
         self.begun: Callable[[], None] = lambda: None
+        self.ahead: Callable[[], list[Notice] | None] = list
+        self.doubts = Doubts()
         self.ended: Callable[[bytes, float], None] = lambda _path, _seconds: None
         self._workers = workers
         self._apply = apply
@@ -82,8 +86,6 @@ class Scanning:
         self._own = frozenset(own)
         self._queue: deque[Scan] = deque()
         self._current: Scan | None = None
-        self._doubtful: dict[bytes, bool] = {}  # True: what is in it, False: itself
-        self._looked: set[bytes] = set()
         self._lost: dict[bytes, tuple[int, float]] = {}
         self._flight: _Flight | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -91,7 +93,7 @@ class Scanning:
     @property
     def busy(self) -> bool:
         """Whether anything is still to be compared."""
-        return bool(self._queue or self._current or self._doubtful)
+        return bool(self._queue or self._current or self.doubts)
 
     # what is wanted
 
@@ -123,22 +125,15 @@ class Scanning:
         self._lost[path] = (times + 1, now)
         return float(min(self.backoff * 2 ** (times - 1), _LONGEST)) if times else 0.0
 
-    def doubt(self, path: bytes, *, inside: bool = True) -> None:
-        """The row of a path, or those inside it, may not be what is there: it is looked at when nothing waits."""
-        self._doubtful[path] = inside or self._doubtful.get(path, False)
-
     def looked(self, directory: bytes) -> None:
         """Something in this directory was looked at by its path."""
-        self._looked.add(directory)
+        self.doubts.looked(directory)
         if self._flight is not None and self._flight.path == directory:
             self._flight.touched = True
 
     def moved(self, source: bytes, path: bytes) -> None:
         """A directory got another name: what was looked at by the old one may have been something else."""
-        for directory in [d for d in self._looked if is_under(d, source)]:
-            self.doubt(path + directory[len(source) :])
-        for at, inside in [(p, inside) for p, inside in self._doubtful.items() if is_under(p, source)]:
-            self.doubt(path + at[len(source) :], inside=inside)
+        self.doubts.moved(source, path, asyncio.get_running_loop().time())
         for scan in (*self._queue, *((self._current,) if self._current else ())):
             if scan.begun and (is_under(source, scan.path) or is_under(path, scan.path)):
                 scan.stack.append(path)
@@ -147,7 +142,7 @@ class Scanning:
 
     def quiet(self) -> None:
         """All that happened until now was taken: what was looked at by its path was what it seemed to be."""
-        self._looked.clear()
+        self.doubts.quiet(asyncio.get_running_loop().time())
 
     def forget(self, root: bytes) -> None:
         """No scan of a root that was removed."""
@@ -165,14 +160,15 @@ class Scanning:
             scan.done()
         self._queue.clear()
         self._current = None
-        self._doubtful.clear()
+        self.doubts.forget()
 
     # working
 
     async def step(self) -> bool:
         """Does a piece of what there is to do; False if there is nothing to do at this moment."""
-        if self._doubtful:
-            return await self._check_doubtful()
+        if self.doubts:
+            await self.check()
+            return True
         scan = self._current or self._next()
         if scan is None:
             return False
@@ -202,30 +198,43 @@ class Scanning:
         self._timer = None
         self._kick()
 
-    async def _check_doubtful(self) -> bool:
-        some = list(self._doubtful.items())[:_DOUBTFUL]
-        items: list[Item] = []
-        for path, inside in some:
+    async def check(self) -> None:
+        """Looks at some of the places in doubt; it counts where no notice that waits is about the way there."""
+        some = self.doubts.first(_DOUBTFUL)
+        found: list[tuple[bytes, Sequence[Item]]] = []
+        for path, doubt in some:
+            self.doubts.looked(path)
             if self._may_hang(path):
                 self.want(path)
+                self.doubts.settle(path)
             else:
-                items += await self._doubted(path, inside=inside)
-        if self._waits():  # what waits may say what they are
-            return True
-        for path, _ in some:
-            self._doubtful.pop(path, None)
+                found.append((path, await self._doubted(path, inside=doubt.inside)))
+        notices = self.ahead()
+        if notices is None:
+            return
+        shaken = shakes(notices)
+        items: list[Item] = []
+        for path, contents in found:
+            if not any(is_under(path, place) for place in shaken):
+                self.doubts.settle(path)
+                items += contents
+            elif self.doubts.in_vain(path):
+                items.append(Gap(self.now(), path, "it was moved each time it was looked at"))
+        number = min((doubt.number for _, doubt in some), default=0)
         for outcome in await self._apply(items):
             for directory in outcome.below:
-                self.doubt(directory)
-        return True
+                self.doubts.add(directory, inside=True, number=number)
 
     async def _doubted(self, path: bytes, *, inside: bool) -> Sequence[Item]:
         found = await self._list(path) if inside else Unlisted(gone=True, why="")
         if isinstance(found, Listing):
             return self._contents(path, found, guarded=True)
-        if not found.gone or self._aside(path, is_dir=inside):
+        if self._aside(path, is_dir=inside):
             return []
-        return [_name(path, look(path))]
+        now = look_closely(path) if found.gone else found
+        if isinstance(now, Unlisted) and not now.gone:
+            return [Gap(self.now(), path, f"it cannot be looked at: {now.why}")]
+        return [_name(path, None if isinstance(now, Unlisted) else now)]
 
     async def _begin(self, scan: Scan) -> None:
         self.begun()
@@ -280,7 +289,7 @@ class Scanning:
 
     def abandon(self) -> None:
         """Gives up what is under way, since it failed; the scan is wanted anew, ever later."""
-        self._doubtful.clear()
+        self.doubts.forget()
         scan, self._current, self._flight = self._current, None, None
         if scan is not None:
             self._lost.setdefault(scan.path, (1, asyncio.get_running_loop().time()))
@@ -294,16 +303,19 @@ class Scanning:
 
     # listing
 
-    async def list_for(self, directory: bytes, but: frozenset[bytes]) -> list[Contents]:
-        """What a directory that has appeared holds."""
-        self.looked(directory)
-        if self._may_hang(directory):
+    async def list_for(self, directory: bytes, but: frozenset[bytes], at: bytes) -> Sequence[Item]:
+        """What a directory that has appeared holds; `at` is where it is by now."""
+        self.looked(at)
+        if self._may_hang(at):
             self.want(directory)
             return []
-        found = await self._list(directory)
-        if isinstance(found, Unlisted):
-            return []
-        return self._contents(directory, found, but=but, origin=Origin.WATCH)
+        found = await self._list(at)
+        if isinstance(found, Listing):
+            return self._contents(directory, found, but=but, origin=Origin.WATCH)
+        if not found.gone:
+            return [Gap(self.now(), directory, f"it cannot be listed: {found.why}")]
+        self.doubts.add(directory, inside=True)
+        return []
 
     async def _list(self, directory: bytes) -> Listing | Unlisted:
         """Lists a directory in slices, so that others have their turn."""

@@ -12,7 +12,7 @@ from typing import Final, cast
 import lmdb
 import msgspec
 
-from provd.core.mutation import DIRECTORY, State
+from provd.core.mutation import DIRECTORY, FILE, State
 from provd.store.reads import View
 from provd.store.writes import Writer
 
@@ -25,6 +25,8 @@ _TOP_KEY: Final = bytes(_NUMBER) + b"/"
 """The key of `/` itself: no name has a slash."""
 UNKNOWN: Final = State(DIRECTORY, 0, 0, 0, 0)
 """The state of a directory of which only the name is known."""
+UNSEEN: Final = State(FILE, 0, 0, 0, 0)
+"""The state of another name that was told and not seen: nothing on a disk has inode 0."""
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
@@ -61,6 +63,8 @@ class Files:
         self._txn: lmdb.Transaction = view._txn  # noqa: SLF001  the same room
         self._db = view._tables[_TABLE]  # noqa: SLF001
         self._numbers = {b"/": _TOP}
+        # Who asks for a row mostly writes it next, with the same object.
+        self._last: tuple[bytes, bytes] = (b"", b"")
 
     # looking
 
@@ -133,8 +137,8 @@ class Files:
         self._write(key, row)
         if row.is_directory:
             self._numbers[path] = row.number
-        else:
-            self._numbers.pop(path, None)
+        elif self._numbers.pop(path, None) is not None:
+            self._last = (b"", b"")
         return row
 
     def fill(self, directory: bytes, rows: Iterable[tuple[bytes, State]]) -> None:
@@ -156,7 +160,8 @@ class Files:
         if key is not None:
             self._writer().wrote += 1
             self._txn.delete(key, db=self._db)
-            self._numbers.pop(path, None)
+            if self._numbers.pop(path, None) is not None:
+                self._last = (b"", b"")
 
     def move(self, source: bytes, path: bytes) -> None:
         """Gives the row of `source` another name; nothing may hang below what `path` was."""
@@ -168,6 +173,7 @@ class Files:
         self._write(key, row)
         if row.is_directory:
             self._numbers = {b"/": _TOP}  # all paths below have changed
+            self._last = (b"", b"")
 
     # inside
 
@@ -184,11 +190,18 @@ class Files:
         self._txn.put(key, _encode(row), db=self._db)
 
     def _key(self, path: bytes, *, make: bool = False) -> bytes | None:
+        last, key = self._last
+        if path is last:
+            return key
         directory, _, name = path.rpartition(b"/")
         if not name:
             return _TOP_KEY
         number = self._number(directory or b"/", make=make)
-        return None if number is None else _packed(number) + name
+        if number is None:
+            return None
+        key = _packed(number) + name
+        self._last = (path, key)
+        return key
 
     def _number(self, directory: bytes, *, make: bool = False) -> int | None:
         """The number of a directory, None where it is not known as one; `make` makes it known."""

@@ -35,6 +35,7 @@ class Writer(View):
         self.now = now
         self.wrote = 0
         self._mentions: dict[bytes, Mention] = {}  # what this transaction says of paths, not written yet
+        self._chains: dict[bytes, tuple[Mention, ...]] = {}  # of those, the ones above what is in a directory
 
     def head(self) -> int:
         """The position of the newest record."""
@@ -74,6 +75,7 @@ class Writer(View):
             else:
                 self._txn.put(keys.written_key(path), there.row(path), db=table)
         self._mentions.clear()
+        self._chains.clear()
 
     def _mention(self, path: bytes) -> Mention:
         return self._mentions.get(path) or super()._mention(path)
@@ -111,11 +113,19 @@ class Writer(View):
         there.newest, there.hashed = position, 0
         if structural:
             there.structural = position
-        for nearest, directory in enumerate(above(path)):
-            there = self._changing(directory)
+        chain = self._chain(path)
+        for there in chain:
             there.below = position
-            if structural and not nearest:
-                there.inside = position
+        if structural and chain:
+            chain[0].inside = position
+
+    def _chain(self, path: bytes) -> tuple[Mention, ...]:
+        """The directories above a path, nearest first: the same for all that is in one directory."""
+        directory = path.rpartition(b"/")[0] if path != b"/" else path
+        chain = self._chains.get(directory)
+        if chain is None:
+            chain = self._chains[directory] = tuple(self._changing(place) for place in above(path))
+        return chain
 
     def _forget_paths(self, position: int, record: records.Record) -> None:
         """A record was trimmed, after all before it: what it was the newest to say is not known any more."""

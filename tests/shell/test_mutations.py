@@ -12,7 +12,7 @@ import xxhash
 from pumping import Scene, on_disk, play, same
 
 from provd.core.notice import Appeared, Moved, Touched, What
-from provd.core.records import Actor, DigestState, Hashed, Mutation
+from provd.core.records import Actor, DigestState, Hashed, Mutation, Origin
 from provd.recorder import applying, looking
 from provd.store.keys import OpenAction
 
@@ -67,11 +67,11 @@ def test_rows_below_a_directory_that_is_gone_stay_until_its_own_notice(tmp_path:
         scene.touch("d/a")
         shutil.rmtree(scene.path("d"))
         await scene.pump.recorded()
-        assert scene.mutations(head) == [("modified", "d/a")]
-        assert scene.row("d/a") is not None
+        assert scene.mutations(head) == [("modified", "d/a"), ("deleted", "d/a")]  # what was named was looked for
+        assert scene.row("d/b") is not None
         scene.touch("d", D, is_dir=True)
         await scene.pump.recorded()
-        assert scene.mutations(head)[1:] == [("deleted", "d/a"), ("deleted", "d/b"), ("deleted", "d")]
+        assert scene.mutations(head)[2:] == [("deleted", "d/b"), ("deleted", "d")]
         assert scene.table() == {}
 
     play(tmp_path, body)
@@ -162,13 +162,13 @@ def test_names_that_are_exchanged_are_both_known(tmp_path: Path) -> None:
     play(tmp_path, body)
 
 
-def test_what_comes_from_a_place_that_was_not_known_is_scanned(tmp_path: Path) -> None:
+def test_what_comes_from_a_place_that_was_not_known_is_told(tmp_path: Path) -> None:
     async def body(scene: Scene) -> None:
         head = await scene.begin("a")
         scene.write("d/e/x")
         scene.watcher.tell(Moved(scene.path("unknown"), scene.path("d"), True))
         await scene.pump.settled()
-        assert scene.mutations(head) == [("moved", "d")]
+        assert scene.mutations(head) == [("moved", "d"), ("created", "d/e"), ("created", "d/e/x")]
         assert same(scene.table(), on_disk(scene.root))
 
     play(tmp_path, body)
@@ -215,7 +215,8 @@ def test_a_mutation_belongs_to_the_newest_action_that_names_it(tmp_path: Path) -
             scene.touch(name, A, is_dir=name in {"d", "d/e"})
         scene.watcher.tell(Moved(scene.path("x"), scene.path("z"), True), Moved(scene.path("d/a"), scene.path("q")))
         await scene.pump.recorded()
-        found = {scene.name(r.path): r.actor for _, r in scene.records() if isinstance(r, Mutation)}
+        told = [r for _, r in scene.records() if isinstance(r, Mutation) and r.origin is Origin.WATCH]
+        found = {scene.name(r.path): r.actor for r in told}
         old, new, other = Actor("old", 5, 5), Actor("new", 6, 6), Actor("other", 7, 7)
         assert found == {"d/a": old, "d/e/b": new, "c": Actor(), "d/e": new, "d": new, "z": other, "q": old}
 

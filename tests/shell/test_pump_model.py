@@ -1,21 +1,28 @@
-"""Random operations on a real directory: in the end the table is the disk, and everything that changed is named."""
+"""Random operations on a real directory: in the end the table is the disk, and so is what the log alone tells.
+
+Everything that changed is named.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import tempfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pumping import Kernel, Scene, on_disk, play, same
+from story import Story
 
 from provd.core.records import DigestState, Hashed, Mutation
 from provd.recorder import mutations
 from provd.store.files import Files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EXAMPLES = 200
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -75,20 +82,25 @@ def could_move(source: bytes, path: bytes) -> bool:
     return os.path.isfile(source) and os.path.isfile(path) and not os.path.islink(path) and not os.path.islink(source)
 
 
-async def drive(scene: Scene, outside: bytes, script: list[Any]) -> None:
+async def drive(scene: Scene, outside: bytes, script: list[Any], story: Callable[[], Story]) -> None:
     kernel: Kernel = scene.watcher
+    lost = False
     for what, one, two in script:
         match what:
             case "recorded":
                 assert await scene.pump.recorded()
+                assert lost or story().differs(scene.root, digests=False) == []
             case "read":
                 scene.pump.read()
             case "scan":
                 await scene.pump.scan(directory_at(scene.root, one))
             case "settled":
                 await scene.pump.settled()
+                lost = False
+                assert story().differs(scene.root) == []
             case "overflow":
                 kernel.overflow()
+                lost = True  # a gap says so, until a scan has come
             case "turn":
                 await asyncio.sleep(0)
             case "restart":
@@ -144,11 +156,13 @@ def test_whatever_happens_in_the_end_the_table_is_the_disk_and_all_is_named(
         async def body(scene: Scene) -> None:
             await scene.pump.scan(root, first=True)
             assert same(scene.table(), on_disk(root))
-            await drive(scene, outside, script)
+            known, head = list(scene.table()), scene.store.head
+            await drive(scene, outside, script, lambda: Story(known).follow(scene.records(head)))
             assert same(scene.table(), on_disk(root))
             names = told(scene)
             assert not [path for path in scene.watcher.named if not is_told(path, names, root)]
             check_digests(scene)
+            assert Story(known).follow(scene.records(head)).differs(root) == []
 
         play(base, body, watcher=Kernel(root), map_size=1 << 26)
 

@@ -1,0 +1,124 @@
+"""Doubts: places whose rows may not be what the disk holds, since it was ahead of the notices when they were looked at.
+
+Rule: a doubt ends when its place was looked at and no notice that waits says that it was another place; until then
+nobody is told that everything is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from provd.core.dependency import is_under
+from provd.core.notice import Lost, Moved, Notice, Touched, What
+from provd.recorder.items import moved
+
+ROUNDS: Final = 16
+"""Times that a place is looked at in vain until a gap says that nobody knows."""
+_LATE: Final = 0.1
+"""Seconds by which the kernel may tell of a change after it can be seen."""
+
+
+class Doubt(msgspec.Struct):
+    """`inside`: all that the directory holds is in doubt, else only what the name is.
+
+    `number` counts all doubts, `rounds` the looks in vain; `told`: a gap was written for it.
+    """
+
+    inside: bool
+    number: int
+    rounds: int = 0
+    told: bool = False
+
+
+class Doubts:
+    """The doubts of the moment, and the directories in which something was looked at by its path lately."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._doubts: dict[bytes, Doubt] = {}
+        self._looked: set[bytes] = set()
+        self._before: dict[bytes, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._doubts)
+
+    def before(self, number: int) -> bool:
+        """Whether a doubt that is not newer than `number` is neither settled nor told by a gap."""
+        return any(doubt.number <= number and not doubt.told for doubt in self._doubts.values())
+
+    def add(self, path: bytes, *, inside: bool, number: int = 0) -> None:
+        """The row of a path, or those inside it, may not be what is there. `number` is that of what led to it."""
+        known = self._doubts.get(path)
+        if known is not None and not known.told:
+            known.inside = known.inside or inside
+            return
+        if not number:
+            self.number += 1
+        self._doubts[path] = Doubt(inside or (known is not None and known.inside), number or self.number)
+
+    def looked(self, directory: bytes) -> None:
+        """Something in this directory was looked at by its path."""
+        self._looked.add(directory)
+
+    def moved(self, source: bytes, path: bytes, now: float) -> None:
+        """A directory got another name: what was looked at by the old one may have been something else."""
+        late = [d for d, at in self._before.items() if is_under(d, source) and now - at <= _LATE]
+        for directory in (*(d for d in self._looked if is_under(d, source)), *late):
+            self.add(moved(directory, source, path), inside=True)
+            self._looked.discard(directory)
+            self._before.pop(directory, None)
+        for at in [p for p in self._doubts if is_under(p, source)]:
+            doubt = self._doubts.pop(at)
+            known = self._doubts.get(moved(at, source, path))
+            if known is not None:
+                doubt.inside = doubt.inside or known.inside
+                doubt.number = min(doubt.number, known.number)
+            self._doubts[moved(at, source, path)] = doubt
+
+    def quiet(self, now: float) -> None:
+        """All that happened until now was taken: what was looked at by its path was what it seemed to be."""
+        if self._looked:
+            self._before = {d: at for d, at in self._before.items() if now - at <= _LATE}
+            self._before.update(dict.fromkeys(self._looked, now))
+            self._looked.clear()
+
+    def first(self, count: int) -> list[tuple[bytes, Doubt]]:
+        """The doubts that are longest there."""
+        return [doubt for doubt, _ in zip(self._doubts.items(), range(count), strict=False)]
+
+    def settle(self, path: bytes) -> None:
+        """The place was looked at, and it was that place."""
+        self._doubts.pop(path, None)
+
+    def in_vain(self, path: bytes) -> bool:
+        """Something above the place was moved meanwhile; whether a gap is to say so."""
+        doubt = self._doubts.pop(path)
+        self._doubts[path] = doubt  # the others have their turn
+        doubt.rounds += 1
+        if doubt.told or doubt.rounds < ROUNDS:
+            return False
+        doubt.told = True
+        return True
+
+    def forget(self) -> None:
+        """Gives all of them up, since everything is compared anew."""
+        self._doubts.clear()
+
+
+def shakes(notices: Iterable[Notice]) -> list[bytes]:
+    """The places of which the notices say that they were others than they are now, with all below."""
+    found: list[bytes] = []
+    for notice in notices:
+        match notice:
+            case Moved(is_dir=True):
+                found += (notice.source, notice.path)
+            case Touched(is_dir=True, what=What.DELETED):
+                found.append(notice.path)
+            case Lost():
+                found.append(notice.path)
+            case _:
+                pass
+    return found

@@ -1,0 +1,57 @@
+"""What the watcher tells, in order: taken early, taken in batches, or looked at ahead.
+
+Rule: reading is cheap and is done often; what was taken ahead is recorded before what comes later.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from provd.core.notice import Notice
+from provd.watch.base import Watcher
+
+_EARLY: Final = 64
+"""Notices that are taken at a wake-up."""
+_AHEAD: Final = 4096
+"""Notices that are looked at before they are recorded, at most."""
+
+
+class Intake:
+    """The notices of a watcher."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self._early: list[Notice] = []
+
+    def read(self) -> int:
+        """Takes what the system has to tell into memory; how much lies there."""
+        return self._watcher.read()
+
+    def wake(self) -> None:
+        """Takes a few notices: a new directory is to be watched at once, what is made in it before that is not seen."""
+        self._watcher.read()
+        if not self._early:
+            self._early = self._watcher.take(_EARLY)
+
+    def waits(self) -> bool:
+        """Reads; whether anything waits."""
+        return self._watcher.read() > 0 or bool(self._early)
+
+    def left(self) -> bool:
+        """Whether something that was read is not taken."""
+        return bool(self._early) or self._watcher.waiting()
+
+    def take(self, limit: int) -> tuple[list[Notice], bool]:
+        """Up to about `limit` notices, and whether those are all that there are by now."""
+        self._watcher.read()
+        notices, self._early = self._early[:limit], self._early[limit:]
+        if len(notices) < limit:
+            notices += self._watcher.take(limit - len(notices))
+        return notices, not self.left()
+
+    def ahead(self) -> list[Notice] | None:
+        """All that waits by now; it is taken later. None where that is too much to be looked at, or not all of it."""
+        self._watcher.read()
+        while len(self._early) < _AHEAD and (more := self._watcher.take(_AHEAD)):
+            self._early += more
+        return None if self._watcher.waiting() else self._early
