@@ -1,7 +1,8 @@
 """Clocks of this daemon: positions to tokens and back, over all the runs that the log knows.
 
 Rule: several tokens may share a position. What is compared with the times of files is the earliest moment at which
-any of them was given out, and only as long as the wall clock was not set.
+any of them was given out, and only as long as the wall clock was not set and nothing was mounted: a mount that came
+and went moves no time, makes no event and leaves no trace in the table of mounts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import msgspec
 
 from provd.core import clock
 from provd.core.clock import Clock, Since, Span
+from provd.disk import MountWatch
 from provd.store import Store
 
 REMEMBERED: Final = 100_000
@@ -27,10 +29,14 @@ _CLOCK_BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class Moment(msgspec.Struct, frozen=True, array_like=True):
-    """A moment: CLOCK_REALTIME in nanoseconds, and how far that was from CLOCK_BOOTTIME."""
+    """A moment: CLOCK_REALTIME in nanoseconds, how far that was from CLOCK_BOOTTIME, and how often mounts had changed.
+
+    Changes between which nobody asked count as one.
+    """
 
     at: int
     offset: int
+    mounts: int = 0
 
 
 def moment() -> Moment:
@@ -58,6 +64,8 @@ class Clocks:
         self._firsts = sorted((span.first, name) for name, span in self._runs.items())
         self._begun = moment()
         self._lock = threading.Lock()  # tokens are made in the writer's thread too
+        self._watch = MountWatch()
+        self._mounts = 0
         self._given: dict[int, Moment] = {}
         self._forgotten = self.started - 1  # positions up to here may have been given out earlier than is known
 
@@ -77,12 +85,18 @@ class Clocks:
             self._forgotten = max(self._forgotten, *oldest)
             self._given = {at: when for at, when in self._given.items() if at > self._forgotten}
         if position > self._forgotten:
-            self._given.setdefault(position, moment())
+            self._given.setdefault(position, msgspec.structs.replace(moment(), mounts=self._mounted()))
+
+    def _mounted(self) -> int:
+        """How often what is mounted has changed until now, as far as anybody asked; with the lock held."""
+        self._mounts += self._watch.changed()
+        return self._mounts
 
     def given(self, position: int) -> int | None:
         """A time (ns of CLOCK_REALTIME) before which no token of this position was given out; None if nobody knows.
 
-        Nobody does where the wall clock was set since, or the position is of another run.
+        Nobody does where the wall clock was set since, or anything was mounted or unmounted, or the position is of
+        another run.
         """
         if position < self.started or _CLOCK_BOOTTIME is None:
             return None
@@ -91,7 +105,9 @@ class Clocks:
             with self._store.view() as view:
                 record = view.record(position)
             when = None if record is None else Moment(record.at, self._begun.offset)
-        if when is None or abs(moment().offset - when.offset) > _SLACK:
+        with self._lock:
+            mounts = self._mounted()
+        if when is None or when.mounts != mounts or abs(moment().offset - when.offset) > _SLACK:
             return None
         return when.at
 

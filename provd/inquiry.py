@@ -179,8 +179,8 @@ class Inquiry:
         return self._covered(covered)
 
     def _covered(self, routes: Routes) -> Routes:
-        coverage = Coverage(self._watch)
-        return {at: route for at, route in routes.items() if coverage.is_whole(route, at[0])}
+        coverage = Coverage(self._watch, self._rules())
+        return {at: route for at, route in routes.items() if coverage.is_whole(route, *at)}
 
     async def _snapshot(
         self,

@@ -252,6 +252,7 @@ class Responder:
         else:
             since = self._clocks.since(asked.clock)
         paths = await self._paths(asked)
+        before = self._uncovered(paths)  # what is covered again only now has its gap still to be recorded
         recorded = await self._watch.recorded(PATIENCE)
         start = since.position if since.exact else self._clocks.started - 1
         with self._store.view() as view:
@@ -259,10 +260,10 @@ class Responder:
             batch = view.records(start, asked.limit)
             complete = recorded and since.exact and (start + 1 >= oldest or start == head)
             more = bool(batch) and batch[-1][0] < head
-        named = None if paths is None else [*paths, *(route.at for route in paths.values() if route is not None)]
+        named = None if paths is None else _Named(paths)
         if any(isinstance(r, records.Gap) and _concerns(r, named) for _, r in batch):
             complete = False
-        uncovered = self._uncovered(paths)
+        uncovered = self._uncovered(paths) or before
         last = batch[-1][0] if batch else max(start, 0)
         told: dict[str, Any] = {
             "records": [records.to_wire(seq, r) for seq, r in batch if named is None or _concerns(r, named)],
@@ -322,25 +323,32 @@ def _kept_wire(kept: Kept) -> dict[str, Any]:
     return told | {"kept": "shown" if kept.shown else "read", "digest": kept.digest}
 
 
-def _concerns(record: records.Record, paths: list[bytes] | None) -> bool:
-    """Whether a record says something about one of `paths` (None: about anything)."""
-    if paths is None:
+class _Named:
+    """The paths that are asked about: as they were written, where they lead, and each name on the way there."""
+
+    def __init__(self, paths: Mapping[bytes, Route | None]) -> None:
+        routes = [route for route in paths.values() if route is not None]
+        self._places = {*paths, *(route.at for route in routes)}
+        self._ways = {hop for route in routes for hop in route.hops}
+
+    def concerns(self, path: bytes) -> bool:
+        """Whether what happens to `path` may be of interest."""
+        on_the_way = any(is_under(hop, path) for hop in self._ways)
+        return on_the_way or any(is_under(path, place) or is_under(place, path) for place in self._places)
+
+
+def _concerns(record: records.Record, named: _Named | None) -> bool:
+    """Whether a record says something about the paths `named` (None: about anything)."""
+    if named is None:
         return True
     match record:
         case records.Gap():
-            return record.scope == records.ALL or any(_overlap(record.scope, path) for path in paths)
-        case records.RootChange() | records.Coverage():
-            return any(_overlap(record.path, path) for path in paths)
+            return record.scope == records.ALL or named.concerns(record.scope)
+        case records.RootChange() | records.Coverage() | records.Hashed():
+            return named.concerns(record.path)
         case records.Action():
-            return any(_overlap(written, path) for written in record.paths for path in paths)
+            return any(named.concerns(written) for written in record.paths)
         case records.Mutation():
-            named = [record.path] if record.source is None else [record.path, record.source]
-            return any(_overlap(name, path) for name in named for path in paths)
-        case records.Hashed():
-            return any(_overlap(record.path, path) for path in paths)
+            return named.concerns(record.path) or (record.source is not None and named.concerns(record.source))
         case records.EntryChange():
             return False
-
-
-def _overlap(one: bytes, other: bytes) -> bool:
-    return is_under(one, other) or is_under(other, one)

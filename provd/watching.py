@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from provd.core.dependency import PATTERN_KINDS, Kind, is_under
-from provd.disk import Route
+from provd.disk import IgnoreRules, Route
 from provd.watch.base import Uncovered
 
 PATIENCE: Final = 30.0
@@ -71,10 +72,14 @@ class Unwatched:
 
 
 class Coverage:
-    """Where silence proves something at this moment; made anew for each question."""
+    """Where silence proves something at this moment; made anew for each question.
 
-    def __init__(self, watch: Watching) -> None:
+    `rules` say what sets leave out; it is needed where a set may be named through a link.
+    """
+
+    def __init__(self, watch: Watching, rules: IgnoreRules | None = None) -> None:
         self._watch = watch
+        self._rules = rules
         self._roots = frozenset(watch.roots)
         self._above = frozenset(up for root in self._roots for up in _with_above(root))
         self._hops: dict[bytes, Uncovered | None] = {}
@@ -90,14 +95,23 @@ class Coverage:
                 return lost
         return None if self._in_root(route.at) else Uncovered(route.at, "outside the watched roots")
 
-    def is_whole(self, route: Route, kind: Kind) -> bool:
-        """Whether silence proves something of a dependency whose base has this way."""
+    def is_whole(self, route: Route, kind: Kind, base: bytes) -> bool:
+        """Whether silence proves something of a dependency whose `base` has this way.
+
+        What a set leaves out goes by the name that was written, what is not watched by the real one: so a set that is
+        named through a link may hold what is not watched.
+        """
         if self.lost_on(route) is not None:
             return False
         uncovered = self._watch.uncovered(route.at)
         if kind is Kind.TREE or kind in PATTERN_KINDS:
-            return not uncovered
+            return not uncovered and (not route.there or self._leaves_out_the_same(base, route.at))
         return not any(is_under(route.at, place.path) for place in uncovered)
+
+    def _leaves_out_the_same(self, base: bytes, real: bytes) -> bool:
+        if os.path.normpath(base) == real:
+            return True
+        return self._rules is not None and self._rules.are_alike(base, real)
 
     def _lost_at(self, hop: bytes) -> Uncovered | None:
         if hop not in self._hops:

@@ -145,21 +145,26 @@ class _Folding:
 
 
 def _outside(notice: Notice, own: Sequence[bytes]) -> Notice | None:
-    """The notice as far as it concerns others than the daemon itself."""
+    """The notice as far as it concerns others than the daemon itself.
+
+    That the places are there at all concerns who listed the directory that holds them.
+    """
     if not own:
         return notice
     if isinstance(notice, Moved):
-        ours, theirs = _is_own(notice.source, own), _is_own(notice.path, own)
+        ours, theirs = _is_inside(notice.source, own), _is_inside(notice.path, own)
         if ours and theirs:
             return None
         if ours:
             return Touched(notice.path, What.CREATED, notice.is_dir)
         return Touched(notice.source, What.DELETED, notice.is_dir) if theirs else notice
-    return None if _is_own(notice.path, own) else notice
+    if isinstance(notice, Touched):
+        return None if _is_inside(notice.path, own) else notice
+    return None if any(is_under(notice.path, place) for place in own) else notice
 
 
-def _is_own(path: bytes, own: Sequence[bytes]) -> bool:
-    return any(is_under(path, place) for place in own)
+def _is_inside(path: bytes, own: Sequence[bytes]) -> bool:
+    return any(path != place and is_under(path, place) for place in own)
 
 
 def kind_of(whats: Sequence[What], now: State | None, was: State | None) -> MutationKind:

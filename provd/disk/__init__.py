@@ -5,9 +5,9 @@ from provd.disk.ignore import DEFAULT_PATTERNS, IgnoreRules
 from provd.disk.job import ReadingJob, read_now
 from provd.disk.kernelfs import is_network
 from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
-from provd.disk.mounts import MountTable
+from provd.disk.mounts import MountTable, MountWatch
 from provd.disk.near import is_near
-from provd.disk.resting import Rest, RestLooker
+from provd.disk.resting import Rest, RestLooker, base_of
 from provd.disk.seal import ignore_lease_breaks
 from provd.disk.single import read_single
 from provd.disk.way import Route, route_of
@@ -18,12 +18,14 @@ __all__ = [
     "Directory",
     "IgnoreRules",
     "MountTable",
+    "MountWatch",
     "ReadingJob",
     "RealPaths",
     "Rest",
     "RestLooker",
     "Route",
     "Workers",
+    "base_of",
     "ignore_lease_breaks",
     "is_near",
     "is_network",

@@ -38,12 +38,27 @@ class IgnoreRules:
         self._roots = tuple((_lexical(path), tuple(patterns)) for path, patterns in longest_first)
         self._always = frozenset(map(_lexical, always))
 
+    def are_alike(self, one: bytes, other: bytes) -> bool:
+        """Whether the same names are left out below both directories, as far as patterns alone can tell."""
+        found = []
+        for base in map(_lexical, (one, other)):
+            root, patterns = self._in_force(base)
+            by_pattern = _by_pattern(patterns, len(root.rstrip(b"/")))
+            if any(by_pattern(place, _DIRECTORY) for place in _places(root, base)):
+                return False
+            found.append(patterns)
+        anchored = any("/" in pattern.rstrip("/") for pattern in found[0])
+        return found[0] == found[1] and not anchored
+
+    def _in_force(self, lexical: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """The root whose rules hold for a set, and its patterns."""
+        known = ((root, patterns) for root, patterns in self._roots if is_under(lexical, root))
+        return next(known, (b"/", DEFAULT_PATTERNS))
+
     def for_set(self, base: bytes) -> Predicate:
         """The test for the members of a set whose literal base is `base`; they are asked from the top down."""
         lexical = _lexical(base)
-        root, patterns = next(
-            ((root, patterns) for root, patterns in self._roots if is_under(lexical, root)), (b"/", DEFAULT_PATTERNS)
-        )
+        root, patterns = self._in_force(lexical)
         by_pattern = _by_pattern(patterns, len(root.rstrip(b"/")))
         if any(by_pattern(place, _DIRECTORY) for place in _places(root, lexical)):
             by_pattern = _nothing

@@ -71,7 +71,7 @@ class RestLooker:
     def _rest(self, reading: Reading, found: Found) -> Rest | None:
         look = _Look(self._before, Stamps(self._mounts))
         try:
-            base = _base(reading)
+            base = base_of(reading)
             route = route_of(base)
             if found.digest in {ABSENT, TYPE_DIR}:  # a matter of names, and the nearest directory tells of them
                 return Rest(route, found.signature) if look.directory(os.path.dirname(route.at)) else None
@@ -101,7 +101,8 @@ class RestLooker:
         return time.monotonic() > self._deadline
 
 
-def _base(reading: Reading) -> bytes:
+def base_of(reading: Reading) -> bytes:
+    """The path whose way decides where a reading leads: of patterns the last directory without a wildcard."""
     if reading.kind in PATTERN_KINDS:
         return glob.compile_pattern(reading.path).base
     return reading.path.rstrip(b"/") or b"/"

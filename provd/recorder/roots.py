@@ -253,6 +253,7 @@ class Roots:
 
     async def _leave(self, root: Root) -> None:
         """Forgets what is known of a root that was removed, as far as no other root holds it."""
+        self._young.discard(root.path)
         holder = self._nesting.longest(root.path)
         inner = self._nesting.below(root.path)
         if holder is None:

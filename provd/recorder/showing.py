@@ -23,7 +23,7 @@ from provd.core.clock import Since
 from provd.core.dependency import Dependency
 from provd.core.entry import Kept
 from provd.core.reading import Found, Reading
-from provd.disk import IgnoreRules, Rest, RestLooker, Workers
+from provd.disk import IgnoreRules, Rest, RestLooker, Workers, base_of
 from provd.inquiry import is_quiet
 from provd.store import Writer
 from provd.watching import Coverage, Watching
@@ -66,8 +66,8 @@ class Showing:
         return self._covered(rests)
 
     def _covered(self, rests: Mapping[Reading, Rest]) -> Mapping[Reading, Rest]:
-        coverage = Coverage(self._watch)
-        return {r: rest for r, rest in rests.items() if coverage.is_whole(rest.route, r.kind)}
+        coverage = Coverage(self._watch, self._rules())
+        return {r: rest for r, rest in rests.items() if coverage.is_whole(rest.route, r.kind, base_of(r))}
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from provd.core import glob, records
-from provd.core.dependency import PATTERN_KINDS, SET_KINDS, Dependency, Kind, base, is_under
+from provd.core.dependency import SET_KINDS, Dependency, Kind, base, is_under
 from provd.core.entry import Kept
 from provd.store import keys
 from provd.store.rows import Rows
@@ -136,17 +136,18 @@ class History(Rows):
                 newest = position
         return newest
 
-    def newest_gap(self, path: bytes, *, below: bool = False) -> int:
+    def newest_gap(self, path: bytes, *, below: bool = False, inside: bool = False) -> int:
         """The position of the newest gap that concerns the absolute `path`: for all, for it, or for a directory above.
 
-        A change of coverage is one. With `below` also those of places below it.
+        A change of coverage is one. With `below` also those of places below it, with `inside` of those directly in it.
         """
         newest = max(self.gap_all(), self._gap_at(path), *(self._gap_at(up) for up in above(path)))
-        if below:
-            prefix = keys.path_key(path.rstrip(b"/") + b"/")
+        if below or inside:
+            start = path.rstrip(b"/") + b"/"
+            prefix = keys.path_key(start)
             for _, row in self._rows("gaps", prefix, prefix):
-                position = _POSITION.unpack_from(row)[0]
-                if position > newest and is_under(row[_POSITION.size :], path):
+                position, place = _POSITION.unpack_from(row)[0], row[_POSITION.size :]
+                if position > newest and is_under(place, path) and (below or b"/" not in place[len(start) :]):
                     newest = position
         return newest
 
@@ -171,5 +172,7 @@ class History(Rows):
         places.update([up for hop in tuple(places) for up in above(hop)])
         if any(self._mention(place).newest > since or self._gap_at(place) > since for place in places):
             return False
-        deep = kept.dep.kind is Kind.TREE or kept.dep.kind in PATTERN_KINDS
-        return not deep or self.newest_gap(kept.real or base(kept.dep), below=True) <= since
+        if kept.dep.kind is Kind.FILE:
+            return True
+        at, deep = kept.real or base(kept.dep), kept.dep.kind is not Kind.DIR
+        return self.newest_gap(at, below=deep, inside=not deep) <= since  # a mount over a name changes its type

@@ -89,9 +89,10 @@ class Places(Slots):
         else:
             self.vacate(node, name, tell=False)
         self.see(node, name, QUIET, there=False)
-        outer = self.governing(os.path.dirname(root.path)) if root.path != b"/" else None
-        if outer is not None and outer is not root and not outer.leaves_out(path):
-            root.differs = True
+        at: Root | None = root
+        while at is not None and at.path != b"/" and not root.differs:  # a set at any root around this one may hold it
+            at = self.governing(os.path.dirname(at.path))
+            root.differs = at is not None and not at.leaves_out(path)
 
     def settle(self, work: Work, node: Node, name: bytes, found: Directory, root: Root, how: How) -> None:
         """Puts the opened directory `found` into its slot, with its watch and all that is in it."""

@@ -252,7 +252,11 @@ class Roots(Places):
                     self.lost(root.path, why)
 
     def check_mounts(self, changed: list[bytes]) -> None:
-        """Something was mounted or unmounted at each of the paths."""
+        """Something was mounted or unmounted at each of the paths; where there is none it came and went, anywhere."""
+        if not changed:
+            for root in self.roots.values():
+                self.told.append(Lost(root.path, "something was mounted and unmounted again"))
+                self.adrift[root] = None
         for point in changed:
             shown = point.decode("utf-8", "backslashreplace")
             inside = point.rstrip(b"/") + b"/"

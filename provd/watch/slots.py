@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from provd.core.notice import Appeared, Covered, Lost, Moved, Notice, Touched, What
-from provd.watch.arrival import LIMIT
+from provd.watch.arrival import LIMIT, PIN, Directory
 from provd.watch.mounted import NOTHING, MountPoints
 from provd.watch.syscalls import PASSAGE, Kernel
 from provd.watch.tree import LONG_AGO, Node, Root, Tree, add_up, roots_below, subtree
@@ -237,13 +237,16 @@ class Slots:
         self.tree.govern(node, None)
         path = self.tree.path(node)
         if node.watch >= 0 and node.holds and path is not None:
-            self._watch_less(path)
+            self._watch_less(node, path)
 
-    def _watch_less(self, path: bytes) -> None:
-        try:
-            watch = self.kernel.add(self.fd, path, PASSAGE)
-        except OSError:  # it moved, and the event that says so is to come
-            return
+    def _watch_less(self, node: Node, path: bytes) -> None:
+        with Directory(path, PIN) as found:  # another directory that stands there by now would lose its events
+            if not found.is_inode(node.dev, node.ino):  # it moved, and the event that says so is to come
+                return
+            try:
+                watch = self.kernel.add(self.fd, path, PASSAGE, found.fd)
+            except OSError:
+                return
         if watch not in self.tree.nodes:
             self.tree.newest = max(self.tree.newest, watch)
             self.kernel.remove(self.fd, watch)

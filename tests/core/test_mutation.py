@@ -72,13 +72,14 @@ def test_notices_are_folded(notices: list[Notice], steps: list[Step]) -> None:
 @pytest.mark.parametrize(
     ("notice", "steps"),
     [
-        (Touched(b"/r/own", M), []),
+        (Touched(b"/r/own", C), [Change(b"/r/own", (C,))]),
         (Touched(b"/r/own/x", M), []),
         (Touched(b"/r/owner", M), [Change(b"/r/owner", (M,))]),
         (Appeared(b"/r/own"), []),
         (Moved(b"/r/own/x", b"/r/own/y"), []),
         (Moved(b"/r/own/x", a), [Change(a, (C,))]),
         (Moved(a, b"/r/own/x"), [Change(a, (D,))]),
+        (Moved(a, b"/r/own"), [Moved(a, b"/r/own")]),
     ],
 )
 def test_the_daemons_own_files_are_not_told(notice: Notice, steps: list[Step]) -> None:

@@ -8,8 +8,8 @@ import pytest
 from desk import Scripted
 
 from provd import watching
-from provd.core.dependency import Kind
-from provd.disk import Route
+from provd.core.dependency import PATH_KINDS, Kind
+from provd.disk import IgnoreRules, Route
 from provd.watch.base import Uncovered
 from provd.watching import Coverage, Unwatched, scanned_and_recorded
 
@@ -49,28 +49,59 @@ def way(path: bytes) -> Route:
 def test_each_name_on_the_way_must_be_watched(there: Route, kind: Kind, whole: bool) -> None:
     watch = Scripted(b"/a/r", b"/b/s")
     watch.lost = [Uncovered(b"/a/r/bad", "limit")]
-    assert Coverage(watch).is_whole(there, kind) == whole
+    assert Coverage(watch).is_whole(there, kind, there.at) == whole
 
 
 def test_what_is_below_matters_for_what_is_deep() -> None:
     watch = Scripted(b"/r")
     watch.lost = [Uncovered(b"/r/d/bad", "limit")]
     there = way(b"/r/d")
-    deep = {kind: Coverage(watch).is_whole(there, kind) for kind in (Kind.DIR, Kind.TREE, Kind.GLOB, Kind.NAMES)}
+    deep = {
+        kind: Coverage(watch).is_whole(there, kind, b"/r/d") for kind in (Kind.DIR, Kind.TREE, Kind.GLOB, Kind.NAMES)
+    }
     assert deep == {Kind.DIR: True, Kind.TREE: False, Kind.GLOB: False, Kind.NAMES: False}
+
+
+def test_a_set_that_is_named_through_a_link_may_hold_what_is_not_watched() -> None:
+    there = route(b"/r", b"/r/link", b"/r/d")
+    whole = {kind: Coverage(Scripted(b"/r")).is_whole(there, kind, b"/r/link") for kind in Kind if kind in PATH_KINDS}
+    assert whole == {Kind.FILE: True, Kind.DIR: True, Kind.TREE: False, Kind.GLOB: False, Kind.NAMES: False}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "alike"),
+    [
+        ([], True),
+        ([".git/"], True),
+        (["*.o", "build/"], True),
+        (["/d/x"], False),
+        (["d/x/"], False),
+        (["link/"], False),
+    ],
+)
+def test_where_the_rules_leave_out_the_same_a_link_does_not_matter(patterns: list[str], alike: bool) -> None:
+    rules = IgnoreRules([(b"/r", patterns)])
+    there = route(b"/r", b"/r/link", b"/r/d")
+    assert Coverage(Scripted(b"/r"), rules).is_whole(there, Kind.TREE, b"/r/link") == alike
+
+
+def test_a_link_into_a_root_of_other_rules_matters() -> None:
+    rules = IgnoreRules([(b"/r", ["*.o"]), (b"/s", ["*.a"])])
+    there = route(b"/r", b"/r/link", b"/s", b"/s/d")
+    assert not Coverage(Scripted(b"/r", b"/s"), rules).is_whole(there, Kind.TREE, b"/r/link")
 
 
 def test_a_root_inside_an_ignored_place_is_watched_all_the_same() -> None:
     watch = Scripted(b"/r", b"/r/ignored/inner")
     watch.lost = [Uncovered(b"/r/ignored", "ignored")]
-    assert Coverage(watch).is_whole(way(b"/r/ignored/inner/f"), Kind.FILE)
-    assert not Coverage(watch).is_whole(way(b"/r/ignored/other"), Kind.FILE)
-    assert not Coverage(watch).is_whole(way(b"/r/ignored"), Kind.FILE)
+    assert Coverage(watch).is_whole(way(b"/r/ignored/inner/f"), Kind.FILE, b"/r/ignored/inner/f")
+    assert not Coverage(watch).is_whole(way(b"/r/ignored/other"), Kind.FILE, b"/r/ignored/other")
+    assert not Coverage(watch).is_whole(way(b"/r/ignored"), Kind.FILE, b"/r/ignored")
 
 
 def test_where_nothing_is_watched_nothing_is_covered() -> None:
     for watch in (Unwatched(), Unwatched(lambda: [b"/r"])):
-        assert not Coverage(watch).is_whole(way(b"/r/f"), Kind.FILE)
+        assert not Coverage(watch).is_whole(way(b"/r/f"), Kind.FILE, b"/r/f")
 
 
 def test_a_scan_that_takes_for_ever_holds_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:

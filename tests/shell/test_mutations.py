@@ -194,10 +194,14 @@ def test_the_daemons_own_places_are_never_told(tmp_path: Path) -> None:
         scene.write("state/log")
         scene.write("sock")
         await scene.begin("a")
-        scene.watcher.tell(Touched(scene.path("state/log"), M), Touched(scene.path("sock"), M), Appeared(scene.root))
+        scene.watcher.tell(Touched(scene.path("state/log"), M), Appeared(scene.root))
         await scene.pump.settled()
         assert scene.mutations() == []
         assert set(scene.table()) == {scene.path("a")}
+        os.unlink(scene.path("sock"))
+        scene.watcher.tell(Touched(scene.path("sock"), D))
+        await scene.pump.settled()
+        assert scene.mutations() == [("deleted", "sock")], "its name is in a listing"
 
     play(tmp_path, body)
 

@@ -221,11 +221,15 @@ def test_a_gap_or_a_mutation_on_the_way_ends_the_silence(directory: str) -> None
                 assert view.is_whole_since(one, hops, 2)
 
 
-def test_a_gap_below_concerns_what_is_deep_and_not_a_listing(directory: str) -> None:
+@pytest.mark.parametrize(("scope", "listing"), [(b"/r/d/below/deep", True), (b"/r/d/below", False)])
+def test_a_gap_below_concerns_what_is_deep_and_one_of_a_name_its_listing(
+    directory: str, scope: bytes, listing: bool
+) -> None:
+    """Something may be mounted over the name, which is of another type then."""
     with opened(directory) as store:
-        store.run(appending(gap(scope=b"/r/d/below")))
+        store.run(appending(gap(scope=scope)))
         with store.view() as view:
-            for text, quiet in ((b"dir:/r/d", True), (b"tree:/r/d", False), (b"glob:/r/d/*", False)):
+            for text, quiet in ((b"dir:/r/d", listing), (b"tree:/r/d", False), (b"glob:/r/d/*", False)):
                 assert view.is_whole_since(kept(text, b"/r/d"), (b"/r", b"/r/d"), 0) == quiet
 
 
