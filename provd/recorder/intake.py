@@ -27,11 +27,17 @@ class Intake:
         """Takes what the system has to tell into memory; how much lies there."""
         return self._watcher.read()
 
-    def wake(self) -> None:
-        """Takes a few notices: a new directory is to be watched at once, what is made in it before that is not seen."""
+    def wake(self) -> bool:
+        """Reads, and takes a few notices where a directory was made; whether it was.
+
+        It is to be watched at once: what is made in it before that is not seen.
+        """
         self._watcher.read()
+        if not self._watcher.pressing():
+            return False
         if not self._early:
             self._early = self._watcher.take(_EARLY)
+        return True
 
     def waits(self) -> bool:
         """Reads; whether anything waits."""

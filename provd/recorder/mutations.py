@@ -35,6 +35,9 @@ REARM: Final = 0.005
 """Seconds after a wake-up until the next one: what comes in between is taken together."""
 _LONGEST: Final = 30.0
 
+PACE: Final = 0.02
+"""Seconds for which what happened may wait for more of its kind, where nobody asks and no directory was made."""
+
 T = TypeVar("T")
 log = structlog.get_logger("pump")
 
@@ -98,6 +101,7 @@ class Pump:
         self._closed = False
         self._descriptors: list[int] = []
         self._arming: asyncio.TimerHandle | None = None
+        self._pacing: asyncio.TimerHandle | None = None
         self._barriers: list[_Barrier] = []
         self._settling: list[asyncio.Future[None]] = []
         self._forgets: list[tuple[bytes, tuple[bytes, ...], asyncio.Future[None]]] = []
@@ -195,8 +199,9 @@ class Pump:
         loop = asyncio.get_running_loop()
         for fd in self._descriptors:
             loop.remove_reader(fd)
-        if self._arming is not None:
-            self._arming.cancel()
+        for timer in (self._arming, self._pacing):
+            if timer is not None:
+                timer.cancel()
         self.scanning.close()
         self.hashing.close()
         self.owing.close()
@@ -221,7 +226,13 @@ class Pump:
         for fd in self._descriptors:
             loop.remove_reader(fd)
         self._arming = loop.call_later(REARM, self._arm, loop)
-        self._intake.wake()
+        if self._intake.wake():
+            self.kick()
+        elif self._pacing is None:
+            self._pacing = loop.call_later(PACE, self._due)
+
+    def _due(self) -> None:
+        self._pacing = None
         self.kick()
 
     # the task

@@ -70,6 +70,10 @@ class Watcher(Protocol):
         """Notices of what was read, in order, about `limit` of them; an empty list when there is nothing left."""
         ...
 
+    def pressing(self) -> bool:
+        """Whether what was read should be taken at once, since a directory was made that is not watched yet."""
+        ...
+
     def waiting(self) -> bool:
         """Whether something that was read, or what follows from it, is not taken yet."""
         ...

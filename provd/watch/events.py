@@ -10,13 +10,14 @@ import struct
 from collections import deque
 from typing import Final
 
-from provd.watch.syscalls import MOVED_TO, Kernel
+from provd.watch.syscalls import CREATE, ISDIR, MOVED_TO, Q_OVERFLOW, Kernel
 
 Event = tuple[int, int, int, bytes]
 """Watch, mask, cookie, name."""
 
 _HEAD: Final = struct.Struct("iIII")
 _HEAD_SIZE: Final = _HEAD.size
+_PRESSING: Final = CREATE | MOVED_TO | Q_OVERFLOW
 
 
 def parse(data: bytes) -> list[Event]:
@@ -45,6 +46,7 @@ class Memory:
         self._events: deque[Event] = deque()
         self._arrivals: dict[int, Event] = {}
         self._bytes = 0
+        self._pressing = False
 
     def read(self) -> int:
         """Takes as many bytes as wait at this moment into memory, and returns how many lie there."""
@@ -64,6 +66,13 @@ class Memory:
     def left(self) -> bool:
         """Whether anything lies in memory."""
         return bool(self._raw or self._events)
+
+    def pressing(self) -> bool:
+        """Whether a directory was made or came, among what was read since this was asked last, or events were lost."""
+        while self._parse():
+            pass
+        pressing, self._pressing = self._pressing, False
+        return pressing
 
     def put(self, data: bytes) -> None:
         """Puts raw events behind those that were read, as if they had been."""
@@ -101,6 +110,9 @@ class Memory:
         events = parse(data)
         self._events.extend(events)
         for event in events:
-            if event[1] & MOVED_TO:
+            mask = event[1]
+            if mask & MOVED_TO:
                 self._arrivals[event[2]] = event
+            if mask & _PRESSING and (mask & ISDIR or mask & Q_OVERFLOW):
+                self._pressing = True
         return True

@@ -148,6 +148,10 @@ class Fleet:
                 notices += watcher.take(limit - len(notices))
         return [self._doubted(notice) if isinstance(notice, Covered) else notice for notice in notices]
 
+    def pressing(self) -> bool:
+        """Whether what was read should be taken at once."""
+        return any(watcher.pressing() for watcher in self._watchers.values())
+
     def waiting(self) -> bool:
         """Whether something that was read, or what follows from it, is not taken yet."""
         return any(watcher.waiting() for watcher in self._watchers.values())

@@ -133,6 +133,10 @@ class InotifyWatcher:
             self._signal()
         return told
 
+    def pressing(self) -> bool:
+        """Whether a directory was made or came, or the last `take` left work."""
+        return self._memory.pressing() or bool(self._places.told or self._places.work)
+
     def waiting(self) -> bool:
         """Whether events, or directories that they named, are not taken yet; what is looked at anew is not meant."""
         return bool(self._places.told or self._places.work or self._memory.left())

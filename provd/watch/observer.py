@@ -133,6 +133,10 @@ class ObserverWatcher:
             notices += self._notices_of(self._items.popleft())
         return notices
 
+    def pressing(self) -> bool:
+        """Nothing is lost by waiting."""
+        return False
+
     def waiting(self) -> bool:
         """Whether something that was read is not taken yet."""
         return bool(self._items)

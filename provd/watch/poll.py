@@ -70,6 +70,10 @@ class PollWatcher:
         """What looking has shown, in order."""
         return [self._notices.popleft() for _ in range(min(limit, len(self._notices)))]
 
+    def pressing(self) -> bool:
+        """Nothing is lost by waiting."""
+        return False
+
     def waiting(self) -> bool:
         """Whether notices wait."""
         return bool(self._notices)

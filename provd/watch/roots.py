@@ -255,7 +255,7 @@ class Roots(Places):
         """Something was mounted or unmounted at each of the paths; where there is none it came and went, anywhere."""
         if not changed:
             for root in self.roots.values():
-                self.told.append(Lost(root.path, "something was mounted and unmounted again"))
+                self.lost(root.path, "something was mounted and unmounted again")
                 self.adrift[root] = None
         for point in changed:
             shown = point.decode("utf-8", "backslashreplace")

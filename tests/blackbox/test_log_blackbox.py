@@ -33,9 +33,10 @@ def test_numbers_have_no_holes_across_stops_and_kills(own: Workspace) -> None:
             own.daemon.start()
         else:
             own.daemon.restart()
+    told = int(own.clock().rpartition(":")[2])
     records = records_since(own.rpc, first, limit=5)
     assert contiguous(records)
-    assert int(own.clock().rpartition(":")[2]) == records[-1]["seq"]
+    assert records[-1]["seq"] >= told
     gaps = [record for record in records if record["type"] == "gap" and record["scope"] == "all"]
     assert len(gaps) == 4
     assert all(gap["reason"] for gap in gaps)
@@ -257,6 +258,7 @@ def test_a_subscription_without_entries_tells_records_alone(ws: Workspace) -> No
 
 
 def test_after_unsubscribe_nothing_more_is_told(ws: Workspace) -> None:
+    ws.daemon.scanned()
     listener = ws.daemon.connect()
     listener("log.subscribe")
     ws("action.record", writes=[ws.object("x")])

@@ -86,9 +86,11 @@ def test_a_write_of_a_directory_counts_for_what_the_dependency_covers(watched: W
 def test_every_kind_of_change_is_attributed(watched: Workspace) -> None:
     watched.write("f", "one")
     watched.write("moving", "two")
+    watched.write("mode", "three")
     clock = watched.clock()
-    action = begin(watched, "file:f", "file:moving", "file:moved", "file:new", session="s", turn="t")
-    sh(watched, "chmod 600 f; mv moving moved; printf x > new; rm f")
+    writes = ("file:f", "file:mode", "file:moving", "file:moved", "file:new")
+    action = begin(watched, *writes, session="s", turn="t")
+    sh(watched, "chmod 600 mode; mv moving moved; printf x > new; rm f")
     end(watched, action)
     records = mutations(watched, clock)
     assert {record["kind"] for record in records} >= {"created", "deleted", "moved", "attrib"}

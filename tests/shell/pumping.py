@@ -53,6 +53,9 @@ class ScriptedWatcher:
         self.kernel.clear()
         return len(self.memory)
 
+    def pressing(self) -> bool:
+        return self.waiting()
+
     def waiting(self) -> bool:
         return bool(self.memory)
 

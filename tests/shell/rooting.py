@@ -50,6 +50,9 @@ class Fleet:
     def take(self, limit: int) -> list[Any]:
         return []
 
+    def pressing(self) -> bool:
+        return self.waiting()
+
     def waiting(self) -> bool:
         return False
 

@@ -53,6 +53,9 @@ class Scripted:
         taken, self.notices = self.notices[:limit], self.notices[limit:]
         return taken
 
+    def pressing(self) -> bool:
+        return self.waiting()
+
     def waiting(self) -> bool:
         return bool(self.notices)
 
