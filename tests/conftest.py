@@ -50,7 +50,7 @@ def module_daemon() -> Iterator[Daemon]:
     """A daemon for all tests of a module that leave it running."""
     daemon = Daemon()
     try:
-        yield daemon.start()
+        yield daemon.start().scanned()
     finally:
         daemon.close()
 
