@@ -285,9 +285,10 @@ def test_a_root_that_is_removed_while_it_is_taken_up_leaves_no_doubt_in_the_one_
 
     async def body(bench: Bench) -> None:
         await bench.add(outer)
+        watched = asyncio.Event()
+        bench.roots.changed = watched.set
         await bench.add(inner, wait=False)
-        while ("watch", inner) not in bench.told:
-            await asyncio.sleep(0)
+        await watched.wait()
         assert bench.roots.young(outer)
         await bench.roots.remove(inner)
         assert bench.roots.young(outer) == []
