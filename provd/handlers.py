@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any, Final
@@ -90,9 +91,7 @@ class Handlers:
             case params.RootAdd():
                 return await self._add_root(asked)
             case params.RootRemove():
-                path = absolute(params.name_bytes(asked.path), "path")
-                await self._roots.remove(path)
-                return {"roots": self._status.roots_after(path)}
+                return await self._remove_root(asked)
             case params.Hello():
                 return self._hello(asked)
             case params.Audit():
@@ -130,6 +129,16 @@ class Handlers:
         ignore = None if asked.ignore is None else tuple(asked.ignore)
         await self._roots.add(directory, ignore, wait=asked.wait)
         return {"roots": self._status.roots_after(directory.path)}
+
+    async def _remove_root(self, asked: params.RootRemove) -> Any:
+        """Removes the root of that name, be it gone; else the one that the path leads to."""
+        path = absolute(params.name_bytes(asked.path), "path")
+        if path not in self._roots:
+            with contextlib.suppress(errors.RootMissing):  # then it is told by the name that was given
+                real = (await self._resolver.directory(asked.path)).path
+                path = real if real in self._roots else path
+        await self._roots.remove(path)
+        return {"roots": self._status.roots_after(path)}
 
     def _hello(self, asked: params.Hello) -> dict[str, Any]:
         if asked.protocol != PROTOCOL:

@@ -11,6 +11,8 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
+
 from provd.disk import Workers
 from provd.recorder import Roots
 from provd.recorder.mutations import Pump
@@ -26,6 +28,7 @@ _GLANCE: Final = 0.5
 """Seconds for which a status waits for what looking at the roots has shown."""
 _PATIENCE: Final = 2.0
 """Seconds for which a clock waits for roots to be taken up."""
+log = structlog.get_logger("live")
 
 
 def _inotify() -> Watcher:
@@ -147,6 +150,9 @@ class Live:
                 grown.clear()
                 await grown.wait()
             await asyncio.sleep(_LOOK_EVERY)
-            self._fleet.check()
-            self.pump.kick()
-            await self.kept.check()
+            try:
+                self._fleet.check()
+                self.pump.kick()
+                await self.kept.check()
+            except Exception as e:  # noqa: BLE001  they are looked at again
+                log.warning("the roots were not looked at", reason=repr(e))

@@ -123,13 +123,12 @@ class Status:
         return told
 
     async def listed(self) -> list[dict[str, Any]]:
-        """`root.list`: the roots as they are now, with the number of their files."""
+        """`root.list`: the roots as they are now, with the number of their files (None where they are too many)."""
         await self._look()
         counts = await self._counts()
         roots = self.roots()
-        for path, root in zip(self._roots.paths, roots, strict=True):
-            root["files"] = None if counts is None else counts.get(path)
-        return roots
+        files = [None if counts is None else counts.get(path) for path in self._roots.paths]
+        return [root | {"files": count} for root, count in zip(roots, files, strict=True)]
 
     def roots(self) -> list[dict[str, Any]]:
         """The roots as the wire has them."""

@@ -83,6 +83,9 @@ class Roots:
         """The paths of the roots, in order."""
         return list(self._nesting)
 
+    def __contains__(self, path: bytes) -> bool:
+        return path in self._roots
+
     @property
     def kept(self) -> list[Root]:
         """The roots, in order of path."""
@@ -135,10 +138,14 @@ class Roots:
         self._keep(root)
         if change is Change.REPLACED:
             self._give_up(path)
-        if change is not None or path in self._absent or path in self._failed:
+        if change is not None or path in self._failed or self._is_away(path):
             self._begin(path, partial(self._take_up, path))
-        if wait and path in self._tasks:
+        while wait and path in self._roots and path in self._tasks:  # another request may have begun it anew
             await asyncio.wait([self._tasks[path]])
+
+    def _is_away(self, path: bytes) -> bool:
+        """Whether a root was not there when it was looked at last, so that it is to be looked at now."""
+        return path in self._absent or (path not in self._tasks and self.state(path).state == "gone")
 
     async def remove(self, path: bytes) -> None:
         """Removes a root; raises RootMissing."""
@@ -247,6 +254,7 @@ class Roots:
 
     def _give_up(self, path: bytes) -> None:
         """Ends watching a root, if it is watched."""
+        self._young.discard(path)
         if path in self._taken:
             self._taken.discard(path)
             self._fleet.remove(path)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -81,7 +82,7 @@ class Polling:
         self._changed.set()
 
     async def run(self) -> None:
-        """Polls for ever."""
+        """Polls for ever, whatever happens in one round."""
         while True:
             self._changed.clear()
             due = self.due()
@@ -89,7 +90,13 @@ class Polling:
                 async with asyncio.timeout(due):
                     await self._changed.wait()
             except TimeoutError:
-                await self.round()
+                await self._round()
+
+    async def _round(self) -> None:
+        try:
+            await self.round()
+        except Exception as e:  # noqa: BLE001  the roots are looked at again when they are due
+            log.warning("roots were not polled", reason=repr(e))
 
     async def round(self) -> None:
         """Looks at the roots that are due, and begins to scan those that are there; scans go on afterwards."""
@@ -146,6 +153,7 @@ class Polling:
         task = self._scanning.get(root)
         if task is None:
             task = self._scanning[root] = asyncio.ensure_future(self._scan_one(root))
+            task.add_done_callback(partial(self._ended, root))
         return task
 
     async def _scan_one(self, root: bytes) -> None:
@@ -154,8 +162,10 @@ class Polling:
             await self._scan(root)
         except Exception as e:  # noqa: BLE001  it is scanned again when it is due
             log.warning("a polled root was not scanned", root=os.fsdecode(root), reason=repr(e))
-        finally:
-            ended = self._now()
-            self._next[root] = ended + max(self._seconds, REST * (ended - began))
-            del self._scanning[root]
-            self._changed.set()
+        ended = self._now()
+        self._next[root] = ended + max(self._seconds, REST * (ended - began))
+
+    def _ended(self, root: bytes, _: asyncio.Task[None]) -> None:
+        """Called for a task that was cancelled before it began, too."""
+        del self._scanning[root]
+        self._changed.set()

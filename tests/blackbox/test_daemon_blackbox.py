@@ -217,6 +217,7 @@ def test_a_root_is_kept_by_its_real_path_and_only_once(own: Workspace) -> None:
     os.symlink(own.root, link)
     assert paths_of(own.rpc("root.add", path=link)) == [own.root]
     assert paths_of(own.rpc("root.add", path=own.root + "/.")) == [own.root]
+    assert paths_of(own.rpc("root.remove", path=link)) == [], "removed by the name by which it was added"
 
 
 def test_a_root_below_another_is_the_same_watch_and_one_above_takes_it_in(own: Workspace) -> None:

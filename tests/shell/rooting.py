@@ -25,9 +25,11 @@ class Fleet:
     def __init__(self, told: list[tuple[str, bytes]]) -> None:
         self.told = told
         self.roots: dict[bytes, Ignored] = {}
+        self.gone: set[bytes] = set()
 
     def add(self, root: bytes, ignored: Ignored) -> Iterator[None]:
         self.told.append(("watch", root))
+        self.gone.discard(root)
         yield
         self.roots[root] = ignored
         yield
@@ -37,6 +39,8 @@ class Fleet:
         self.roots.pop(root, None)
 
     def state(self, root: bytes) -> RootState:
+        if root in self.gone:
+            return RootState("scripted", "gone", "none", (Uncovered(root, "it is gone"),))
         if root in self.roots:
             return RootState("scripted", "watching", "whole", directories=1)
         return RootState("scripted", "scanning", "none", (Uncovered(root, "not scanned yet"),))

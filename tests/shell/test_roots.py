@@ -205,6 +205,22 @@ def test_a_root_that_was_replaced_is_watched_when_it_is_added_again(run: Any, tm
     run(body)
 
 
+def test_a_root_that_was_gone_while_it_was_watched_is_looked_at_when_it_is_added_again(
+    run: Any, tmp_path: Path
+) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(root)
+        bench.fleet.gone.add(root)
+        bench.told.clear()
+        await bench.add(root)
+        assert bench.told == [("watch", root), ("scan", root)]
+        assert bench.roots.state(root).state == "watching"
+
+    run(body)
+
+
 # removing, and roots in roots
 
 
@@ -257,6 +273,42 @@ def test_a_root_that_is_added_while_it_is_forgotten_is_scanned_afterwards(run: A
         await removing
         await bench.roots.settled()
         assert [what for what, _ in bench.told[-3:]] == ["forget", "watch", "scan"]
+        assert bench.roots.state(root).state == "watching"
+
+    run(body)
+
+
+def test_a_root_that_is_removed_while_it_is_taken_up_leaves_no_doubt_in_the_one_around_it(
+    run: Any, tmp_path: Path
+) -> None:
+    outer, inner = made(tmp_path, "outer", "outer/inner")
+
+    async def body(bench: Bench) -> None:
+        await bench.add(outer)
+        watched = asyncio.Event()
+        bench.roots.changed = watched.set
+        await bench.add(inner, wait=False)
+        await watched.wait()
+        assert bench.roots.young(outer)
+        await bench.roots.remove(inner)
+        assert bench.roots.young(outer) == []
+
+    run(body)
+
+
+def test_who_waits_for_a_root_waits_for_the_scan_that_other_rules_began_anew(run: Any, tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        gate = bench.scanner.gates[root] = asyncio.Event()
+        waiting = asyncio.ensure_future(bench.add(root))
+        await bench.scanner.begun.wait()
+        bench.scanner.begun.clear()
+        await bench.add(root, "*.o", wait=False)
+        await bench.scanner.begun.wait()
+        assert not waiting.done()
+        gate.set()
+        await waiting
         assert bench.roots.state(root).state == "watching"
 
     run(body)

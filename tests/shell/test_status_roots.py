@@ -141,6 +141,7 @@ def test_the_status_tells_of_the_watcher_as_a_whole_and_counts_once_while_nothin
         await bench.roots.remove(inner)
         assert len((await status.status())["roots"]) == 2
         assert audit.counted == 2
+        assert all("files" not in root for root in status.roots_after(other)), "who adds roots waits for no counting"
 
     status(tmp_path, body)
 

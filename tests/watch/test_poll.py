@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from provd.core.notice import Covered, Lost
 from provd.disk import Workers
 from provd.watch.base import Uncovered
@@ -322,6 +324,45 @@ def test_running_polls_until_it_is_cancelled_and_takes_up_roots_that_are_added(t
         assert bench.scanned == [root]
 
     run(fleet, body)
+
+
+def test_polling_goes_on_after_a_round_that_failed(tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+    fleet = Fleet([root])
+
+    async def body(bench: Bench) -> None:
+        failed = asyncio.Event()
+
+        def fails(_root: bytes, _found: Found) -> bool:
+            failed.set()
+            raise RuntimeError("can't start new thread")
+
+        bench.polling.due()
+        bench.now += SECONDS
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fleet, "looked", fails)
+            running = asyncio.ensure_future(bench.polling.run())
+            await failed.wait()
+        bench.now += SECONDS
+        bench.polling.changed()
+        await bench.until(lambda: bool(bench.scanned))
+        running.cancel()
+        await asyncio.wait([running])
+
+    run(fleet, body)
+
+
+def test_closing_ends_a_scan_that_has_not_begun(tmp_path: Path) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench) -> None:
+        bench.polling.due()
+        bench.now += SECONDS
+        await bench.polling.round()  # the scan begins with the next turn of the loop
+        await bench.polling.close()
+        assert bench.scanned == []
+
+    run(Fleet([root]), body)
 
 
 def test_a_link_to_the_directory_is_not_the_directory(tmp_path: Path) -> None:
