@@ -16,10 +16,13 @@ POLL: Final = "poll"
 RELIABLE: Final = frozenset(
     (
         *("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "jfs", "nilfs2", "reiserfs", "tmpfs"),
-        *("ramfs", "rootfs", "vfat", "exfat", "msdos", "ntfs3", "hfsplus", "squashfs", "erofs", "iso9660", "udf"),
+        *("ramfs", "rootfs", "squashfs", "erofs", "iso9660", "udf"),
     )
 )
 """Local types: all that changes them is this kernel."""
+
+FOLDING: Final = frozenset(("vfat", "exfat", "msdos", "ntfs3", "hfsplus"))
+"""Local types that find a name however its letters are written: events tell it in one way, dependencies in any."""
 
 _ELSEWHERE: Final = "is changed by other machines too, and nobody tells this one"
 _HOST: Final = "is shared with the host of this machine, whose changes are not told here"
@@ -66,10 +69,12 @@ REASONS: Final = {
 def backend_of_type(kind: str) -> tuple[str, str]:
     """How a file system of the type `kind` (as mountinfo names it) is watched: `(backend, why)`.
 
-    `why` is "" for the reliable ones.
+    `why` is "" for the reliable ones. With `inotify` it says why silence proves nothing all the same.
     """
     if kind in RELIABLE:
         return INOTIFY, ""
+    if kind in FOLDING:
+        return INOTIFY, f"{kind} finds names in upper and lower case alike, so events may name a file in another way"
     reason = REASONS.get(kind) or (REASONS["fuse.*"] if kind.startswith("fuse.") else None)
     if reason is None:
         return POLL, f"{kind or 'an unnamed type'} is not known to tell of all changes"

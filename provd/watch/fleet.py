@@ -20,7 +20,10 @@ from provd.watch.presence import Found
 
 Choice = Literal["auto", "inotify", "watchdog", "poll"]
 BackendOf = Callable[[bytes], tuple[str, str]]
-"""Which backend suits the file system at a path (`inotify`, `watchdog` or `poll`), and why. Must not hang."""
+"""Which backend suits the file system at a path (`inotify`, `watchdog` or `poll`), and why. Must not hang.
+
+With `inotify`, why says what makes its silence prove nothing there; "" is for nothing.
+"""
 Factories = Mapping[str, Callable[[], Watcher]]
 """What makes each watcher beside the polling one; raises OSError or ImportError where there is none to be had."""
 
@@ -107,7 +110,7 @@ class Fleet:
         watcher = self._watchers.get(self._native)
         if watcher is None:
             return _Given(self._poll, self._missing[self._native])
-        return _Given(watcher, why if unfit else "")
+        return _Given(watcher, why if unfit or suits == "inotify" else "")
 
     def _watcher_of(self, path: bytes) -> Watcher | None:
         root = self._nesting.longest(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -182,3 +183,41 @@ def test_the_mounts_of_others_disturb_nobody(own: Workspace) -> None:
     clock = own.clock()
     subprocess.run(["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"], check=True)
     assert put_by_clock(own, "k", "file:f", clock=clock)["unproven"] == []
+
+
+# ---- what nobody can see: named in the guarantees
+
+
+@pytest.mark.xfail(strict=True, reason="a name that is gone tells nothing, and no time moves: out of scope")
+def test_a_store_through_a_mapping_whose_name_is_gone_is_not_taken_for_rest(own: Workspace) -> None:
+    if not seals_hold(own.root):
+        pytest.skip("files on this file system cannot be shown to be at rest")
+    elsewhere = os.path.join(own.daemon.outside, "f")
+    with open(elsewhere, "w+b") as file:
+        file.write(b"A")
+        file.flush()
+        mapping = mmap.mmap(file.fileno(), 0)
+    mapping[0:1] = b"A"  # from here on the page is dirty, and further stores move no time
+    os.link(elsewhere, own.path("f"))
+    os.unlink(elsewhere)
+    own.write("other")
+    assert comes_to_rest(own, "file:other")
+    clock = own.clock()
+    mapping[0:1] = b"B"
+    with open(own.path("f"), "rb") as file:
+        assert file.read() == b"B"
+    mapping[0:1] = b"A"
+    mapping.close()
+    assert put_by_clock(own, "k", "file:f", clock=clock)["unproven"] == ["file:f"]
+
+
+@pytest.mark.xfail(strict=True, reason="the kernel is told to leave out what is written to names that are gone")
+def test_what_is_written_by_a_descriptor_whose_name_is_gone_is_told_of_the_name_that_is_left(own: Workspace) -> None:
+    with open(own.path("first"), "wb", buffering=0) as file:
+        file.write(b"one")
+        os.link(own.path("first"), own.path("second"))
+        os.unlink(own.path("first"))
+        clock = own.clock()
+        file.write(b"two")
+        answer = since(own, clock, "second")
+        assert answer["records"] or not answer["complete"]

@@ -497,6 +497,32 @@ def test_a_page_is_complete_only_for_paths_that_no_gap_concerns(desk: Desk) -> N
     run(desk, work)
 
 
+def test_what_is_watched_again_while_a_page_is_made_has_its_gap_still_to_come(desk: Desk, watch: Scripted) -> None:
+    async def work() -> None:
+        watch.lost = [Uncovered(os.fsencode(desk.root / "d"), "limit")]
+        clock = await desk.clock()
+        watch.at_barrier = lambda _: watch.lost.clear()
+        page = await since(desk, clock)
+        assert not page["complete"], "what happened there before was not seen, and nothing in the log says so yet"
+        assert [place["why"] for place in page["uncovered"]] == ["limit"]
+        assert (await since(desk, await desk.clock()))["complete"]
+
+    run(desk, work)
+
+
+def test_a_page_of_a_path_has_what_happened_to_the_links_on_the_way(desk: Desk) -> None:
+    async def work() -> None:
+        (desk.root / "outer").symlink_to("link")
+        clock = await desk.clock()
+        await desk.log(desk.mutation("link"), desk.mutation("f"), desk.mutation("linked"), desk.mutation("link/under"))
+        page = await since(desk, clock, paths=["outer/a.py"])
+        assert [r["path"] for r in page["records"]] == [str(desk.root / "link")]
+        await desk.log(desk.gap("link"))
+        assert not (await since(desk, clock, paths=["outer/a.py"]))["complete"]
+
+    run(desk, work)
+
+
 def test_a_page_names_the_places_that_are_not_watched(desk: Desk, watch: Scripted) -> None:
     async def work() -> None:
         clock = await desk.clock()

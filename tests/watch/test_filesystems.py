@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provd.watch.filesystems import INOTIFY, POLL, REASONS, RELIABLE, backend_of, backend_of_type
+from provd.watch.filesystems import FOLDING, INOTIFY, POLL, REASONS, RELIABLE, backend_of, backend_of_type
 from provd.watch.mounted import NOTHING, Mount, MountPoints, MountTable, parse
 
 TABLE = b"""\
@@ -30,8 +30,16 @@ def test_all_other_types_are_polled_with_a_reason_that_reads_well(kind: str) -> 
     assert why.startswith(kind or "an unnamed type")
 
 
-def test_no_type_is_in_both_tables() -> None:
+@pytest.mark.parametrize("kind", sorted(FOLDING))
+def test_where_letters_of_both_cases_are_one_silence_proves_nothing(kind: str) -> None:
+    backend, why = backend_of_type(kind)
+    assert backend == INOTIFY
+    assert why.startswith(kind)
+
+
+def test_no_type_is_in_two_tables() -> None:
     assert not RELIABLE & REASONS.keys()
+    assert not FOLDING & (RELIABLE | REASONS.keys())
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from provd.watch.base import Watcher
 
 REMOTE = "nfs4 is changed by other machines too, and nobody tells this one"
+FOLDING = "it finds names in either case"
 
 
 def nothing(_path: bytes, _is_dir: bool) -> bool:
@@ -75,6 +76,8 @@ class Scripted:
 
 
 def backend_of(path: bytes) -> tuple[str, str]:
+    if b"folding" in path:
+        return "inotify", FOLDING
     return ("poll", REMOTE) if b"remote" in path else ("inotify", "")
 
 
@@ -109,6 +112,13 @@ def test_by_itself_it_takes_inotify_where_that_is_reliable_and_polls_elsewhere_w
     assert fleet.polled() == [b"/remote"]
     assert fleet.is_polled(b"/remote")
     assert not fleet.is_polled(b"/local")
+
+
+def test_where_events_tell_all_but_not_by_every_name_it_takes_inotify_and_covers_in_part() -> None:
+    fleet = Bench("auto", b"/folding").fleet
+    state = fleet.state(b"/folding")
+    assert (state.backend, state.state, state.coverage) == ("inotify", "degraded", "partial")
+    assert fleet.uncovered(b"/folding/f") == [Uncovered(b"/folding", FOLDING)]
 
 
 def test_on_another_system_it_takes_watchdog() -> None:
