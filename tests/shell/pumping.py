@@ -273,7 +273,8 @@ class Kernel(ScriptedWatcher):
         """What was not read is lost."""
         for _, parent, name, _, other, target in self._kernel:
             for directory, last in ((parent, name), (other, target)):
-                self.named.discard(self._watched.get(directory, b"") + b"/" + last)
+                lost = self._watched.get(directory, b"") + b"/" + last  # with all below, of which nothing was told
+                self.named = {path for path in self.named if not (path + b"/").startswith(lost + b"/")}
         self._kernel.clear()
         self._kernel.append(("lost", 0, b"", 0, 0, b""))
 
