@@ -196,7 +196,7 @@ class Inquiry:
             with self._store.view() as view:
                 wanted = targets(view)
                 if not _is_big(wanted):
-                    return wanted, _facts(view, wanted, question, routes, late=late)
+                    return wanted, _facts(view, wanted, question, routes, self._watch.mounted, late=late)
         return await asyncio.to_thread(self._snapshot_there, targets, question, routes, late)
 
     def _snapshot_there(
@@ -204,7 +204,7 @@ class Inquiry:
     ) -> tuple[Targets, Facts]:
         with self._store.thread_view() as view:
             wanted = targets(view)
-            return wanted, _facts(view, wanted, question, routes, late=late)
+            return wanted, _facts(view, wanted, question, routes, self._watch.mounted, late=late)
 
     async def _think(self, big: bool, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
         """Judges; in a thread where it is so much that others would wait for it (not a worker: those may all hang)."""
@@ -277,8 +277,11 @@ def _route_or_none(path: bytes) -> Route | None:
         return None
 
 
-def _facts(view: View, wanted: Targets, question: Question, routes: Routes, *, late: bool) -> Facts:
-    """The facts of a view; quiet is what has one of the covered `routes` and was not heard of since it was proven."""
+def _facts(view: View, wanted: Targets, question: Question, routes: Routes, mounted: int, *, late: bool) -> Facts:
+    """The facts of a view; quiet is what has one of the covered `routes` and was not heard of since it was proven.
+
+    Nothing is that was proven before something was mounted at or before the position `mounted`.
+    """
     facts = view.facts(wanted, question)
     if late:
         return msgspec.structs.replace(facts, late=True)
@@ -290,7 +293,7 @@ def _facts(view: View, wanted: Targets, question: Question, routes: Routes, *, l
         for entry in verdict.closure(wanted, facts)
         for index, kept in enumerate(entry.deps or ())
         if kept.proven is not None
-        and kept.proven >= oldest - 1
+        and kept.proven > max(mounted, oldest - 2)
         and (route := routes.get((kept.dep.kind, base(kept.dep)))) is not None
         and is_quiet(view, kept, route, kept.proven)
     }

@@ -63,6 +63,8 @@ class Live:
         self.kept = Roots(store, named[0], self._fleet, self.pump, workers)
         self._polling = Polling(self._fleet, workers, self.pump.scan, self.pump.wake, seconds=settings.poll_seconds)
         self.kept.changed = self._polling.changed
+        self._store = store
+        self.mounted = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, grown: asyncio.Event) -> None:
@@ -140,6 +142,7 @@ class Live:
     def _look_at_mounts(self) -> None:
         """Looks at the roots again where something was mounted or unmounted."""
         if self._fleet.mounts_changed():
+            self.mounted = self._store.head  # one that came and went hid what it covered, and is told by nothing else
             self._fleet.check()
             self.pump.kick()
 

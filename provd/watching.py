@@ -27,6 +27,11 @@ class Watching(Protocol):
         """The real paths of the roots."""
         ...
 
+    @property
+    def mounted(self) -> int:
+        """The position at or before which something was last mounted or unmounted anywhere; 0 if not in this run."""
+        ...
+
     def read(self) -> None:
         """Takes what the system has to tell into memory: cheap, and done at each question."""
         ...
@@ -54,6 +59,11 @@ class Unwatched:
     def roots(self) -> Sequence[bytes]:
         """See Watching."""
         return self._roots()
+
+    @property
+    def mounted(self) -> int:
+        """See Watching."""
+        return 0
 
     def read(self) -> None:
         """See Watching."""

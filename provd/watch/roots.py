@@ -81,7 +81,7 @@ class Roots(Places):
     def place_root(self, root: Root, work: Work, how: How) -> None:
         """Gives a root its node, and each directory above it one; raises OSError where that cannot be."""
         self.unhold(root)
-        root.weak = ""
+        weak, root.weak = root.weak, ""
         names = [name for name in root.path.split(b"/") if name]
         node = self._top()
         for name in names[:-1]:
@@ -99,6 +99,8 @@ class Roots(Places):
                 work.lists.append((node, how))
         root.node = node
         add_up(node, 1, 0)
+        if weak and not root.weak:
+            self.lost(root.path, "the directories above it are watched again")
 
     def _settle_root(self, root: Root, work: Work, node: Node, name: bytes, found: Directory, how: How) -> Node:
         self.settle(work, node, name, found, root, how)

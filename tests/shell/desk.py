@@ -66,6 +66,8 @@ class Scripted:
     async def scanned(self) -> None:
         self.scans += 1
 
+    mounted = 0
+
     def uncovered(self, path: bytes) -> list[Uncovered]:
         root = max((root for root in self.roots if is_under(path, root)), key=len, default=None)
         if root is None:

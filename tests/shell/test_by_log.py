@@ -56,6 +56,15 @@ def test_where_nothing_was_heard_and_all_is_watched_nothing_is_read(
     run(desk, work)
 
 
+def test_what_was_proven_before_anything_was_mounted_is_read(desk: Desk, watch: Scripted) -> None:
+    async def work() -> None:
+        await desk.put("k", deps=["file:f"], as_of="put")
+        watch.mounted = desk.store.head
+        assert await desk.found("k", verify="log") == BY_READING
+
+    run(desk, work)
+
+
 @pytest.mark.parametrize("verify", ["auto", "content"])
 def test_who_does_not_ask_for_less_gets_a_reading(desk: Desk, verify: str) -> None:
     async def work() -> None:
