@@ -16,7 +16,7 @@ from provd.core.notice import Lost, Moved, Notice, Touched, What
 from provd.recorder.items import moved
 
 ROUNDS: Final = 16
-"""Times that a place is looked at in vain until a gap says that nobody knows."""
+"""Times that a place is looked at in vain for somebody who waits until a gap says that nobody knows."""
 _LATE: Final = 0.1
 """Seconds by which the kernel may tell of a change after it can be seen."""
 
@@ -24,7 +24,7 @@ _LATE: Final = 0.1
 class Doubt(msgspec.Struct):
     """`inside`: all that the directory holds is in doubt, else only what the name is.
 
-    `number` counts all doubts, `rounds` the looks in vain; `told`: a gap was written for it.
+    `number` counts all doubts, `rounds` the looks in vain while somebody waited; `told`: a gap was written for it.
     """
 
     inside: bool
@@ -45,9 +45,9 @@ class Doubts:
     def __bool__(self) -> bool:
         return bool(self._doubts)
 
-    def before(self, number: int) -> bool:
-        """Whether a doubt that is not newer than `number` is neither settled nor told by a gap."""
-        return any(doubt.number <= number and not doubt.told for doubt in self._doubts.values())
+    def before(self, number: int, *, told: bool) -> bool:
+        """Whether a doubt that is not newer than `number` is left; of those `told` by a gap only on request."""
+        return any(doubt.number <= number and (told or not doubt.told) for doubt in self._doubts.values())
 
     def add(self, path: bytes, *, inside: bool, number: int = 0) -> None:
         """The row of a path, or those inside it, may not be what is there. `number` is that of what led to it."""
@@ -93,11 +93,11 @@ class Doubts:
         """The place was looked at, and it was that place."""
         self._doubts.pop(path, None)
 
-    def in_vain(self, path: bytes) -> bool:
-        """Something above the place was moved meanwhile; whether a gap is to say so."""
+    def in_vain(self, path: bytes, *, urgent: bool) -> bool:
+        """Something above the place was moved meanwhile; whether a gap is to say so, since somebody waits for it."""
         doubt = self._doubts.pop(path)
         self._doubts[path] = doubt  # the others have their turn
-        doubt.rounds += 1
+        doubt.rounds += urgent
         if doubt.told or doubt.rounds < ROUNDS:
             return False
         doubt.told = True

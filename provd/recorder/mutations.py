@@ -20,6 +20,7 @@ from provd.core.notice import Lost, Moved, Notice, Scan
 from provd.core.records import ALL
 from provd.disk.workers import Workers
 from provd.recorder.applying import Apply, Forget
+from provd.recorder.barriers import Barriers
 from provd.recorder.hashing import Hashing, Keep, Result
 from provd.recorder.intake import Intake
 from provd.recorder.items import Item, Outcome, named
@@ -44,13 +45,6 @@ log = structlog.get_logger("pump")
 
 class NotWrittenError(Exception):
     """The store refused records."""
-
-
-class _Barrier(msgspec.Struct):
-    """Who waits until all is recorded. `after` numbers the newest doubt when all notices were; None until then."""
-
-    future: asyncio.Future[bool]
-    after: int | None = None
 
 
 class Counters(msgspec.Struct):
@@ -102,7 +96,7 @@ class Pump:
         self._descriptors: list[int] = []
         self._arming: asyncio.TimerHandle | None = None
         self._pacing: asyncio.TimerHandle | None = None
-        self._barriers: list[_Barrier] = []
+        self._barriers = Barriers(self.scanning.doubts)
         self._settling: list[asyncio.Future[None]] = []
         self._forgets: list[tuple[bytes, tuple[bytes, ...], asyncio.Future[None]]] = []
         self._taken = 0  # notices that are not recorded yet
@@ -144,13 +138,7 @@ class Pump:
         idle = self._task is None or self._task.done()
         if idle and not self._intake.left() and not self.owing and not self.scanning.doubts:
             return True
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._barriers.append(_Barrier(future))
-        self.kick()
-        done, _ = await asyncio.wait({future}, timeout=timeout)
-        if not done:
-            self._barriers = [barrier for barrier in self._barriers if barrier.future is not future]
-        return bool(done) and future.result()
+        return await self._barriers.wait(self.kick, timeout)
 
     async def scan(self, path: bytes, *, first: bool = False) -> None:
         """Compares the tree at `path` with the table and records what differs.
@@ -207,14 +195,10 @@ class Pump:
         self.owing.close()
         if self._task is not None:
             self._task.cancel()
-            self._task.add_done_callback(lambda _: self._refuse())
-        self._refuse()
+            self._task.add_done_callback(lambda _: self._barriers.refuse())
+        self._barriers.refuse()
         for waiting in (*self._settling, *(future for *_, future in self._forgets)):
             _answer(waiting, value=None)
-
-    def _refuse(self) -> None:
-        for barrier in self._barriers:
-            _answer(barrier.future, value=False)
 
     # waking
 
@@ -254,8 +238,8 @@ class Pump:
     async def _piece(self) -> bool:
         """Does the most urgent piece of work; False if there is nothing to do now."""
         if await self._notices():
-            if any(barrier.after is not None for barrier in self._barriers):
-                await self.scanning.check()  # who waits is not to wait until nothing happens any more
+            if self._barriers.press:
+                await self.scanning.check(urgent=True)  # who waits is not to wait until nothing happens any more
             return True
         self.scanning.quiet()
         self._calm = self._store.head
@@ -269,27 +253,14 @@ class Pump:
 
     async def _notices(self) -> bool:
         """Records a batch of what has happened; False where nothing waits, and then nothing else had its turn."""
-        barriers, self._barriers = self._barriers, []
+        newest = self._barriers.newest
         notices, all_taken = self._intake.take(BATCH)
-        try:
-            if notices:
-                await self._record(notices)
-            elif not all_taken:
-                await asyncio.sleep(0)
-            # All that was read before this began is recorded, however much came meanwhile.
-            barriers = [barrier for barrier in barriers if not self._passes(barrier, all_taken=all_taken)]
-        finally:
-            self._barriers = barriers + self._barriers
+        if notices:
+            await self._record(notices)
+        elif not all_taken:
+            await asyncio.sleep(0)
+        self._barriers.recorded(newest, true=not self.owing, all_taken=all_taken)
         return not all_taken or bool(notices)
-
-    def _passes(self, barrier: _Barrier, *, all_taken: bool) -> bool:
-        """Answers a barrier where that is possible."""
-        if barrier.after is None and all_taken:
-            barrier.after = self.scanning.doubts.number
-        if barrier.after is None or self.scanning.doubts.before(barrier.after):
-            return False
-        _answer(barrier.future, value=not self.owing)
-        return True
 
     async def _record(self, notices: list[Notice]) -> None:
         self._taken = len(notices)

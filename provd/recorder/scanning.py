@@ -198,8 +198,11 @@ class Scanning:
         self._timer = None
         self._kick()
 
-    async def check(self) -> None:
-        """Looks at some of the places in doubt; it counts where no notice that waits is about the way there."""
+    async def check(self, *, urgent: bool = False) -> None:
+        """Looks at some of the places in doubt; it counts where no notice that waits is about the way there.
+
+        Somebody waits for it where it is `urgent`: what is looked at in vain again and again becomes a gap.
+        """
         some = self.doubts.first(_DOUBTFUL)
         found: list[tuple[bytes, Sequence[Item]]] = []
         for path, doubt in some:
@@ -218,7 +221,7 @@ class Scanning:
             if not any(is_under(path, place) for place in shaken):
                 self.doubts.settle(path)
                 items += contents
-            elif self.doubts.in_vain(path):
+            elif self.doubts.in_vain(path, urgent=urgent):
                 items.append(Gap(self.now(), path, "it was moved each time it was looked at"))
         number = min((doubt.number for _, doubt in some), default=0)
         for outcome in await self._apply(items):

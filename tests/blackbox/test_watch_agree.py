@@ -53,7 +53,7 @@ def unanswered(records: Iterable[Json]) -> list[int]:
 @pytest.mark.parametrize("asking", [False, True], ids=["unasked", "asked"])
 def test_whatever_two_processes_did_the_log_tells_the_disk(own: Workspace, asking: bool) -> None:
     for seed in range(FIRST, FIRST + ROUNDS):
-        print(f"seed {seed}")  # noqa: T201  who sees it fail needs it
+        print(f"seed {seed}")  # noqa: T201  shown where it fails
         before, clock = walk(own.root), own.clock()
         churning(own, seed, asking=asking)
         names = Replay(before).follow(since(own, clock)["records"])
