@@ -83,6 +83,28 @@ def test_a_directory_that_cannot_be_watched_is_uncovered_with_what_helps(root: b
         assert watcher.uncovered(root) == []
 
 
+def test_the_first_hundred_uncovered_directories_are_named_and_all_others_counted(root: bytes) -> None:
+    kernel = Refusing()
+    kernel.refused[b"bad"] = errno.EACCES
+    mkdir(*(root + b"/g/%d/bad" % number for number in range(300)))
+    with watching(root, kernel=kernel) as watcher:
+        state = watcher.state(root)
+        assert (len(state.uncovered), state.more) == (100, 200)
+
+
+def test_a_directory_that_waits_to_be_looked_at_is_uncovered_with_what_leads_to_it(root: bytes) -> None:
+    with watching(root) as watcher:
+        mkdir(root + b"/d/new/below")
+        watcher.read()
+        watcher.take(1)
+        for path in (b"", b"/d", b"/d/new", b"/d/new/f", b"/d/new/below/f"):
+            assert [each.path for each in watcher.uncovered(root + path)] == [root + b"/d/new"], path
+        for path in (b"/g", b"/g/f", b"/d/e", b"/d/e/f", b"/d/f"):
+            assert watcher.uncovered(root + path) == [], path
+        drain(watcher)
+        assert watcher.uncovered(root) == []
+
+
 def test_a_new_directory_that_cannot_be_watched_is_told_once(root: bytes) -> None:
     kernel = Refusing()
     kernel.refused[b"new"] = errno.EACCES
