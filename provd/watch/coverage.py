@@ -124,7 +124,7 @@ class Coverage(Roots):
                 found.append(Uncovered(place, _PENDING))
                 if len(found) >= _FEW:
                     break
-        return found
+        return list(dict.fromkeys(found))
 
     def state(self, path: bytes) -> RootState:
         """How the root `path` is watched."""

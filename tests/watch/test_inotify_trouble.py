@@ -12,6 +12,7 @@ from inotify_driving import Mirror, add, directories, disk, drain, mkdir, nothin
 
 from provd.core.notice import Appeared, Covered, Lost, Notice, What
 from provd.watch.inotify import InotifyWatcher
+from provd.watch.slots import FOUND
 from provd.watch.syscalls import ISDIR, MODIFY, Q_OVERFLOW, Kernel
 
 
@@ -101,6 +102,14 @@ def test_a_directory_that_waits_to_be_looked_at_is_uncovered_with_what_leads_to_
             assert [each.path for each in watcher.uncovered(root + path)] == [root + b"/d/new"], path
         for path in (b"/g", b"/g/f", b"/d/e", b"/d/e/f", b"/d/f"):
             assert watcher.uncovered(root + path) == [], path
+        drain(watcher)
+        places = watcher._places
+        node, _ = places.tree.find(root)
+        assert node is not None
+        places.work.ask(node, b"d", FOUND)  # a known directory, such as one that something was mounted over
+        for path in (b"", b"/d", b"/d/f", b"/d/e", b"/d/e/f"):
+            assert [each.path for each in watcher.uncovered(root + path)] == [root + b"/d"], path
+        assert watcher.uncovered(root + b"/g/f") == []
         drain(watcher)
         assert watcher.uncovered(root) == []
 
