@@ -33,6 +33,7 @@ _LISTING: Final = 30.0
 MOST_COUNTED: Final = 100_000
 """Rows that are counted for a status."""
 TRACELESS: Final = "content changed and stat did not"
+UNCOVERED: Final = ": the place is not wholly watched"
 
 State = tuple[str, int, int, int, int]
 """Sort (`f d l s`), size, times of modification and change (ns), inode; a directory has no size and no times."""
@@ -67,8 +68,8 @@ Mismatch = dict[str, Any]
 class Audit:
     """Compares entries and the table of files with the disk.
 
-    `settled` returns when the log has caught up; `ignored` tells what is not watched; `table` is the table in a view,
-    None where there is none.
+    `settled` returns when the log has caught up; `ignored` tells what is left out, `uncovered` the places at, above or
+    below a path that cannot be watched; `table` is the table in a view, None where there is none.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Audit:
         table: Callable[[View], Table] | None,
         settled: Callable[[], Awaitable[None]],
         ignored: Callable[[bytes, bool], bool],
+        uncovered: Callable[[bytes], Sequence[object]],
     ) -> None:
         self._store = store
         self._workers = workers
@@ -87,6 +89,7 @@ class Audit:
         self._table = table
         self._settled = settled
         self._ignored = ignored
+        self._uncovered = uncovered
 
     async def run(self, roots: Sequence[bytes], scope: bytes | None, sample: int | None) -> dict[str, Any]:
         """Compares `roots` with the table, and what entries of `scope` (None: all) and the table have digests of.
@@ -202,6 +205,8 @@ class Audit:
                     left.discard(path)
                     if rows[path] != after[path]:
                         out[path] = _mismatch(path, rows[path], after[path])
+                        if self._uncovered(path):  # a hole that status names, and no mistake
+                            out[path]["why"] += UNCOVERED
         return [out[path] for path in sorted(out)]
 
 

@@ -143,7 +143,15 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     showing = Showing(workers, clocks, live, lambda: live.kept.rules)
     actions = Actions(store, inquiry, resolver, clocks, live)
     subscriptions = Subscriptions(store, clocks, live)
-    audit = Audit(store, workers, inquiry.read, table=Files, settled=live.settled, ignored=live.kept.ignored)
+    audit = Audit(
+        store,
+        workers,
+        inquiry.read,
+        table=Files,
+        settled=live.settled,
+        ignored=live.kept.ignored,
+        uncovered=live.uncovered,
+    )
     places = {"socket": settings.socket, "state": settings.state}
     handlers = Handlers(
         store,

@@ -7,6 +7,7 @@ makes none. When nothing happens, nothing is done.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import Final
@@ -22,12 +23,15 @@ from provd.watch.base import Uncovered, Watcher
 from provd.watch.filesystems import backend_of
 from provd.watch.fleet import Fleet
 from provd.watch.polling import Polling
+from provd.watching import PATIENCE
 
 _LOOK_EVERY: Final = 10.0
 _GLANCE: Final = 0.5
 """Seconds for which a status waits for what looking at the roots has shown."""
 _PATIENCE: Final = 2.0
 """Seconds for which a clock waits for roots to be taken up."""
+_QUIET: Final = 5.0
+"""Seconds for which an audit waits for files to be at rest and hashed."""
 log = structlog.get_logger("live")
 
 
@@ -126,11 +130,17 @@ class Live:
             return
 
     async def settled(self) -> None:
-        """Waits until log and disk agree: all is scanned, recorded and hashed."""
+        """Waits until log and disk agree: all is scanned, recorded and hashed.
+
+        Where something is written all the time that is never so: then it is enough that what happened is recorded.
+        """
         await self._polling.scan_now()
         self._look_at_mounts()
         await self.kept.settled()
-        await self.pump.settled()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_QUIET):
+                await self.pump.settled()
+        await self.pump.recorded(PATIENCE)
 
     def uncovered(self, path: bytes) -> list[Uncovered]:
         """The places at, above or below the real `path` that are not watched now; [] where all of it is."""

@@ -15,7 +15,8 @@ from provd.watch.roots import Roots
 from provd.watch.tree import Node, Root, roots_below
 
 _MANY: Final = 256
-_SHOWN: Final = 16
+_SHOWN: Final = 100
+_FEW: Final = 16
 _PENDING: Final = "it was not looked at yet"
 
 
@@ -109,16 +110,21 @@ class Coverage(Roots):
     def _pending(self, path: bytes) -> list[Uncovered]:
         """The directories at, above or below that wait to be looked at."""
         found: list[Uncovered] = []
-        for node, name in self.work.places():
+        if not self.work and not self.work.waits:
+            return found
+        at, names = self.tree.find(path)
+        # Nothing lies below what has no watch: most questions are about files, and thousands of slots may wait.
+        places = self.work.leading_to(at, names[0]) if at is not None and names else self.work.places()
+        for node, name in places:
             prefix = self.tree.prefix(node)
             if prefix is None:
                 continue
             place = prefix + name if name is not None else prefix[:-1] or b"/"
             if is_within(place, path) or is_within(path, place):
                 found.append(Uncovered(place, _PENDING))
-                if len(found) >= _SHOWN:
+                if len(found) >= _FEW:
                     break
-        return found
+        return list(dict.fromkeys(found))
 
     def state(self, path: bytes) -> RootState:
         """How the root `path` is watched."""
@@ -126,7 +132,9 @@ class Coverage(Roots):
         if root is None:
             return RootState("inotify", "gone", "none", (Uncovered(path, "it is no root"),))
         places = self.uncovered(path)
-        shown, more = tuple(places[:_SHOWN]), max(0, len(places) - _SHOWN)
+        shown = tuple(places[:_SHOWN])
+        blinds = 0 if root.node is None else root.node.blinds  # `uncovered` names only the first of them
+        more = 0 if len(places) <= _SHOWN else max(len(places), blinds) - _SHOWN
         if root.why:
             return RootState("inotify", "gone" if root.absent else "degraded", "none", shown, more)
         if root.scanning:

@@ -91,8 +91,14 @@ class InotifyWatcher:
 
     def add(self, root: bytes, ignored: Ignored) -> Iterator[None]:
         """Begins to watch `root`; see `base.Watcher`."""
+        if self._table.changed():  # what may hang is known by the mount table
+            self.check()
+        places = self._places
         try:
-            yield from self._places.begin(root, ignored)
+            for _ in places.begin(root, ignored):
+                yield
+                if places is not self._places:  # all is made anew after a fault, this root too
+                    break
         except Exception as error:  # noqa: BLE001 a fault here is a loss, never the end of the daemon
             self._fault(error)
         self._signal()
@@ -243,6 +249,7 @@ class InotifyWatcher:
         for root in self._roots.values():
             root.node = None
             root.directories = 0
+            root.scanning = False
         try:
             self._begin()
         except OSError as failed:

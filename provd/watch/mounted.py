@@ -27,6 +27,10 @@ class Mount(msgspec.Struct, frozen=True):
     shown: bytes
     kind: str
 
+    def is_other(self, mount: Mount | None) -> bool:
+        """Whether it shows another file system than `mount`."""
+        return mount is None or (self.device, self.kind) != (mount.device, mount.kind)
+
 
 class MountPoints(msgspec.Struct, frozen=True):
     """The mounts of one moment: what lies on top at each mount point, and the last names of all of these."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from provd.core.notice import Covered
 from provd.watch.arrival import READ, Directory, reason_of
+from provd.watch.filesystems import backend_of_type
 from provd.watch.placing import Places
 from provd.watch.slots import AGAIN, FOUND, QUIET, How, Work
 from provd.watch.syscalls import KEEP, PASSAGE, WHOLE
@@ -45,6 +46,7 @@ class Roots(Places):
 
     def identify(self, root: Root) -> None:
         """Takes the directory that stands at the root's path now for the root."""
+        root.mount = self.mounts.holding(root.path)
         try:
             found = os.lstat(root.path)
         except OSError:
@@ -198,7 +200,10 @@ class Roots(Places):
         self.away(root, root.node, why, absent=True)
 
     def absence(self, root: Root) -> str:
-        """Why a root is not there, "" where it is."""
+        """Why a root is not there, "" where it is. What was mounted over it and may hang is not looked at."""
+        mount = self.mounts.holding(root.path)
+        if mount is not None and mount.is_other(root.mount) and (kind := backend_of_type(mount.kind)[1]):
+            return f"another file system is mounted over the root: {kind}"
         try:
             found = os.lstat(root.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -210,7 +215,7 @@ class Roots(Places):
         return "something else stands at the root's path: add it again to watch that, or remove it"
 
     def _attach_or_say(self, root: Root, work: Work, how: How, *, tell: bool = False) -> None:
-        node = root.node
+        node, weak = root.node, root.weak
         try:
             if root.ino < 0:
                 raise FileNotFoundError(errno.ENOENT, "it is not there")
@@ -220,8 +225,9 @@ class Roots(Places):
             why = gone or (reason_of(error) if error.errno is not None else str(error))
             self.away(root, node, why, absent=bool(gone), tell=tell)
             return
+        if tell and (root.why or root.weak != weak):
+            self.told.append(Covered(root.path, "partial" if root.weak else "whole", root.weak))
         if root.why and tell:
-            self.told.append(Covered(root.path, "whole"))
             self.lost(root.path, "the root is there again")
         root.why, root.absent = "", False
 
@@ -248,10 +254,32 @@ class Roots(Places):
             if root in self.adrift:
                 continue
             why = self.absence(root)
+            if root.weak and not why and self._can_be_strong(root):
+                self.adrift[root] = None
             if why != root.why:
                 self.adrift[root] = None
                 if not root.why:
                     self.lost(root.path, why)
+
+    def _can_be_strong(self, root: Root) -> bool:
+        """Whether each directory above a root can be watched by now."""
+        node = None if root.node is None else root.node.parent
+        while node is not None:
+            path = self.tree.path(node)
+            if node.watch < 0 and path is not None and not self._can_be_watched(path):
+                return False
+            node = node.parent
+        return True
+
+    def _can_be_watched(self, path: bytes) -> bool:
+        try:
+            watch = self.kernel.add(self.fd, path, PASSAGE | KEEP)
+        except OSError:
+            return False
+        if watch not in self.tree.nodes:  # who asked will have it watched for good
+            self.tree.newest = max(self.tree.newest, watch)
+            self.kernel.remove(self.fd, watch)
+        return True
 
     def check_mounts(self, changed: list[bytes]) -> None:
         """Something was mounted or unmounted at each of the paths; where there is none it came and went, anywhere."""

@@ -91,11 +91,23 @@ class Work:
 
     def places(self) -> list[tuple[Node, bytes | None]]:
         """All that is to be looked at, as directory and name (None for all of it)."""
-        pending: list[tuple[Node, bytes | None]] = list(self.slots)
-        pending += [(node, None) for node, _ in self.lists]
-        pending += [(node, None) for node, _ in self.rules]
-        pending += [(node, name) for node, name, _ in self._deferred]
-        return pending
+        return [*self.slots, *self.directories()]
+
+    def leading_to(self, node: Node | None, name: bytes) -> list[tuple[Node, bytes | None]]:
+        """The same, without the slots that do not lie on the way to `name` in a directory."""
+        places = self.directories()
+        while node is not None:
+            if (node, name) in self.slots:
+                places.append((node, name))
+            node, name = node.parent, node.name
+        return places
+
+    def directories(self) -> list[tuple[Node, bytes | None]]:
+        """What is to be looked at beside slots."""
+        places: list[tuple[Node, bytes | None]] = [(node, None) for node, _ in self.lists]
+        places += [(node, None) for node, _ in self.rules]
+        places += [(node, name) for node, name, _ in self._deferred]
+        return places
 
 
 class Slots:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from provd.watch.mounted import Mount
+
 LONG_AGO: Final = 9
 
 Ignored = Callable[[bytes, bool], bool]
@@ -17,12 +19,17 @@ Ignored = Callable[[bytes, bool], bool]
 class Root:
     """A root: its path, which directory that was when it was added, and how it is watched."""
 
-    __slots__ = ("absent", "dev", "differs", "directories", "ignored", "ino", "node", "path", "scanning", "weak", "why")
+    __slots__ = (
+        *("absent", "dev", "differs", "directories", "ignored", "ino", "mount"),
+        *("node", "path", "scanning", "weak", "why"),
+    )
 
     def __init__(self, path: bytes, ignored: Ignored) -> None:
         self.path = path
         self.ignored = ignored
         self.dev = self.ino = -1
+        self.mount: Mount | None = None
+        """On what it lay when it was added."""
         self.node: Node | None = None
         self.scanning = False
         self.why = ""

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import re
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -166,6 +167,25 @@ def test_an_audit_reads_again_and_finds_what_differs(own: Workspace) -> None:
     own.put("k", "file:f", "file:g")
     answer = own.rpc("daemon.audit")
     assert answer["files"] >= 2
+    assert answer["mismatches"] == []
+
+
+def test_an_audit_ends_though_a_file_is_written_all_the_time(own: Workspace) -> None:
+    own.write("f", "one")
+    enough = threading.Event()
+
+    def write() -> None:
+        with open(own.path("busy"), "wb", buffering=0) as file:
+            while not enough.is_set():
+                os.pwrite(file.fileno(), b"x", 0)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        answer = own.rpc("daemon.audit")
+    finally:
+        enough.set()
+        writer.join()
     assert answer["mismatches"] == []
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import xxhash
 
-from provd.audit import TRACELESS, Audit
+from provd.audit import TRACELESS, UNCOVERED, Audit
 from provd.core.reading import Found, Reading
 from provd.disk import Workers, signature_of
 from provd.store import Store, View
@@ -85,8 +85,15 @@ class Bench:
         self.read: list[bytes] = []
         self.workers = Workers()
         self.hidden: dict[bytes, bytes] = {}
+        self.uncovered: list[bytes] = []
         self.audit = Audit(
-            store, self.workers, self._read, table=self._table, settled=self._settle, ignored=self._ignored
+            store,
+            self.workers,
+            self._read,
+            table=self._table,
+            settled=self._settle,
+            ignored=self._ignored,
+            uncovered=lambda path: [place for place in self.uncovered if path.startswith(place)],
         )
 
     def _table(self, _: View) -> Table:
@@ -161,6 +168,18 @@ def test_what_is_missing_left_over_or_another_is_told(tmp_path: Path) -> None:
         ]
         assert [m["was"].split(",")[0] for m in told] == ["file of 3 bytes", "file of 9 bytes", "absent"]
         assert [m["is"].split(",")[0] for m in told] == ["absent", "file of 3 bytes", "file of 3 bytes"]
+
+    audit(tmp_path, body)
+
+
+def test_what_is_not_watched_is_told_apart_from_mistakes(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        bench.uncovered = [root + b"/sub"]
+        make(root + b"/sub/new")
+        make(root + b"/new")
+        mistake, hole = (await bench.run(root))["mismatches"]
+        assert (os.fsencode(mistake["path"]), os.fsencode(hole["path"])) == (root + b"/new", root + b"/sub/new")
+        assert hole["why"] == mistake["why"] + UNCOVERED
 
     audit(tmp_path, body)
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from inotify_driving import directories, drain, mkdir, of, touched, watching, write
+from inotify_driving import add, directories, drain, mkdir, of, touched, watching, write
 
 from provd.core.notice import Covered, Lost
 
@@ -119,6 +119,40 @@ def a_mount_over_the_root_or_above_it_makes_it_gone(root: bytes) -> None:
             assert Covered(place, "whole") in drain(watcher)
             write(place + b"/d/f")
             assert touched(drain(watcher))
+
+
+def a_file_system_that_may_hang_mounted_over_the_root_is_not_looked_at(root: bytes) -> None:
+    mkdir(root + b"/up/r/d")
+    place, lstat = root + b"/up/r", os.lstat
+    looked: list[bytes] = []
+
+    def looking(path: bytes) -> os.stat_result:
+        looked.append(path)
+        return lstat(path)
+
+    for point in (place, root + b"/up"):
+        with watching(place) as watcher:
+            mount("--rbind", "/proc", point)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(os, "lstat", looking)
+                watcher.check()
+                told = drain(watcher)
+                watcher.check()
+            assert place in {each.path for each in of(Lost, told)}
+            assert looked == []
+            state = watcher.state(place)
+            assert (state.state, "proc is a window" in state.uncovered[0].why) == ("gone", True)
+            subprocess.run(["umount", "-l", point], check=True)
+            watcher.check()
+            assert Covered(place, "whole") in drain(watcher)
+
+
+def a_root_is_added_by_the_mounts_of_the_moment(root: bytes) -> None:
+    mkdir(root + b"/b")
+    with watching() as watcher:
+        mount("--rbind", "/proc", root + b"/b")
+        add(watcher, root)
+        assert {each.path for each in watcher.uncovered(root)} == {root + b"/b"}
 
 
 def the_same_root_mounted_over_itself_is_a_loss_all_the_same(root: bytes) -> None:

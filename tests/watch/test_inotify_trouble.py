@@ -8,10 +8,11 @@ import struct
 from pathlib import Path
 
 import pytest
-from inotify_driving import Mirror, add, directories, disk, drain, mkdir, of, touched, watching, write
+from inotify_driving import Mirror, add, directories, disk, drain, mkdir, nothing_ignored, of, touched, watching, write
 
 from provd.core.notice import Appeared, Covered, Lost, Notice, What
 from provd.watch.inotify import InotifyWatcher
+from provd.watch.slots import FOUND
 from provd.watch.syscalls import ISDIR, MODIFY, Q_OVERFLOW, Kernel
 
 
@@ -83,6 +84,36 @@ def test_a_directory_that_cannot_be_watched_is_uncovered_with_what_helps(root: b
         assert watcher.uncovered(root) == []
 
 
+def test_the_first_hundred_uncovered_directories_are_named_and_all_others_counted(root: bytes) -> None:
+    kernel = Refusing()
+    kernel.refused[b"bad"] = errno.EACCES
+    mkdir(*(root + b"/g/%d/bad" % number for number in range(300)))
+    with watching(root, kernel=kernel) as watcher:
+        state = watcher.state(root)
+        assert (len(state.uncovered), state.more) == (100, 200)
+
+
+def test_a_directory_that_waits_to_be_looked_at_is_uncovered_with_what_leads_to_it(root: bytes) -> None:
+    with watching(root) as watcher:
+        mkdir(root + b"/d/new/below")
+        watcher.read()
+        watcher.take(1)
+        for path in (b"", b"/d", b"/d/new", b"/d/new/f", b"/d/new/below/f"):
+            assert [each.path for each in watcher.uncovered(root + path)] == [root + b"/d/new"], path
+        for path in (b"/g", b"/g/f", b"/d/e", b"/d/e/f", b"/d/f"):
+            assert watcher.uncovered(root + path) == [], path
+        drain(watcher)
+        places = watcher._places
+        node, _ = places.tree.find(root)
+        assert node is not None
+        places.work.ask(node, b"d", FOUND)  # a known directory, such as one that something was mounted over
+        for path in (b"", b"/d", b"/d/f", b"/d/e", b"/d/e/f"):
+            assert [each.path for each in watcher.uncovered(root + path)] == [root + b"/d"], path
+        assert watcher.uncovered(root + b"/g/f") == []
+        drain(watcher)
+        assert watcher.uncovered(root) == []
+
+
 def test_a_new_directory_that_cannot_be_watched_is_told_once(root: bytes) -> None:
     kernel = Refusing()
     kernel.refused[b"new"] = errno.EACCES
@@ -148,6 +179,14 @@ def test_a_directory_above_a_root_that_cannot_be_watched_makes_the_root_prove_no
         assert "secret" in place.why
         write(root + b"/d/f")
         assert touched(drain(watcher))[0] == (root + b"/d/f", What.CREATED)
+        watcher.check()
+        assert drain(watcher) == []
+        kernel.refused.clear()
+        watcher.check()
+        assert Covered(root, "whole") in drain(watcher)
+        assert watcher.uncovered(root) == []
+        os.rename(tmp_path / "secret", tmp_path / "moved")
+        assert root in lost(drain(watcher))
 
 
 def test_a_root_that_cannot_be_watched_is_told_and_tried_again(root: bytes) -> None:
@@ -203,6 +242,36 @@ def test_a_fault_of_the_watcher_is_a_loss_and_the_tree_is_made_anew(root: bytes)
         assert watcher.uncovered(root) == []
         write(root + b"/new/below/f")
         assert touched(drain(watcher)) == [(root + b"/new/below/f", What.MODIFIED)]
+
+
+def test_a_fault_while_a_root_is_added_leaves_it_watched_in_the_end(root: bytes) -> None:
+    kernel = Refusing()
+    with watching(root, kernel=kernel) as watcher:
+        other = os.path.dirname(root) + b"/other"
+        mkdir(other + b"/d")
+        kernel.faults = 1
+        add(watcher, other)
+        drain(watcher)
+        assert watcher.uncovered(other) == []
+        assert watcher.state(other).state == "watching"
+
+
+def test_a_tree_that_a_fault_has_ended_takes_in_no_root(root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Refusing()
+    with watching(root, kernel=kernel) as watcher:
+        other = os.path.dirname(root) + b"/other"
+        mkdir(other + b"/d/e")
+        adding = watcher.add(other, nothing_ignored)
+        next(adding)
+        ended = watcher._places
+        kernel.faults = 1
+        mkdir(root + b"/new")
+        assert lost(drain(watcher))[0] == root
+        monkeypatch.setattr(ended, "step", lambda *_: pytest.fail("its descriptor may be another one by now"))
+        assert list(adding) == []
+        drain(watcher)
+        assert directories(watcher, other) == {other + b"/d", other + b"/d/e"}
+        assert watcher.uncovered(other) == []
 
 
 @pytest.mark.parametrize("call", ["add", "remove", "check"])
