@@ -26,6 +26,7 @@ BUDGET: Final = 4000
 """Rows and records that one command writes, about: so long may another one wait."""
 _PIECE: Final = 256
 _MADE: Final = (What.CREATED,)
+_NAMED: Final = frozenset({What.CREATED, What.DELETED})
 
 
 class _EnoughError(Exception):
@@ -201,6 +202,10 @@ class _Application:
     def _change(self, change: Change, now: State | None) -> None:
         path, row = change.path, self._files.get(change.path)
         whats = change.whats
+        if now is None and row is None and not change.is_dir and not _NAMED & set(whats):
+            # Written by a descriptor whose name is gone: it may have another one beside it.
+            self.outcome.inside.append(path.rpartition(b"/")[0] or b"/")
+            return
         if row is not None and row.of > self._calm and _is_told(whats, now, row):
             if whats == _MADE and row.state == now:
                 return

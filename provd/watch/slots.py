@@ -99,7 +99,8 @@ class Work:
         while node is not None:
             if (node, name) in self.slots:
                 places.append((node, name))
-            node, name = node.parent, node.name
+            name = node.name
+            node = node.parent
         return places
 
     def directories(self) -> list[tuple[Node, bytes | None]]:

@@ -36,7 +36,7 @@ _EXCL_UNLINK: Final = 0x04000000
 _MASK_ADD: Final = 0x20000000
 _CONTENT: Final = CREATE | DELETE | MODIFY | CLOSE_WRITE | ATTRIB | MOVED_FROM | MOVED_TO
 _SELF: Final = MOVE_SELF | DELETE_SELF
-WHOLE: Final = _CONTENT | _SELF | _ONLYDIR | _DONT_FOLLOW | _EXCL_UNLINK
+WHOLE: Final = _CONTENT | _SELF | _ONLYDIR | _DONT_FOLLOW
 """The mask of a directory of a root; what is written to names that are unlinked already is nobody's dependency."""
 PASSAGE: Final = _SELF | _ONLYDIR | _DONT_FOLLOW
 """The mask of a directory that only leads to a root."""

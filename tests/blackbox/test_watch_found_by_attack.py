@@ -211,7 +211,6 @@ def test_a_store_through_a_mapping_whose_name_is_gone_is_not_taken_for_rest(own:
     assert put_by_clock(own, "k", "file:f", clock=clock)["unproven"] == ["file:f"]
 
 
-@pytest.mark.xfail(strict=True, reason="the kernel is told to leave out what is written to names that are gone")
 def test_what_is_written_by_a_descriptor_whose_name_is_gone_is_told_of_the_name_that_is_left(own: Workspace) -> None:
     with open(own.path("first"), "wb", buffering=0) as file:
         file.write(b"one")
