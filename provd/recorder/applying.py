@@ -159,7 +159,8 @@ class _Application:
             self._files.put(path, Row(now, of, pending=now.sort == FILE and now.size <= BIGGEST))
             return
         number, listed = (0, False) if row is None else (row.number, row.listed)
-        if not listed and (made or (row is None and self._is_listed(path.rpartition(b"/")[0]))):
+        new = row is None or row.state == UNKNOWN
+        if not listed and (made or (new and self._is_listed(path.rpartition(b"/")[0]))):
             listed = True  # from here on each name in it is told
             if not made:
                 self.outcome.inside.append(path)

@@ -34,14 +34,16 @@ class Looking:
         self._scanning = scanning
         self._now = now
         self._read = read
-        self._last = b""  # the directory that was looked in
+        # By the paths that hold when all of the batch has happened: directories that were looked in, or not found.
+        self._seen: dict[bytes, None] = {}
+        self._gone: list[bytes] = []
 
     async def items(self, steps: Sequence[Step]) -> tuple[list[Item], list[Lost | Scan]]:
         """What lies at the paths of the steps, and what is to be done when that is written."""
         items: list[Item] = []
         after: list[Lost | Scan] = []
         way = _Way(steps)
-        self._last = b""
+        self._seen, self._gone = {}, []
         far = await self._look_apart(steps, way)
         for number, step in enumerate(steps):
             if number % SLICE == SLICE - 1:
@@ -53,7 +55,7 @@ class Looking:
                 case Listed():
                     if step.missed:
                         items.append(Gap(self._now(), step.path, f"{MISSED}: {step.missed}"))
-                    items += await self._scanning.list_for(step.path, step.but, way.now(step.path, number))
+                    items += await self._list(step, way.now(step.path, number))
                 case Lost():
                     items.append(Gap(self._now(), step.path, step.reason))
                     after.append(step)
@@ -67,11 +69,26 @@ class Looking:
 
     def _look(self, step: Change | Moved, path: bytes, far: dict[bytes, State | None] | None) -> Looked:
         directory = path.rpartition(b"/")[0] or b"/"
-        if directory != self._last:
-            self._last = directory
-            self._scanning.looked(directory)
+        if directory not in self._seen:
+            self._seen[directory] = None
+            self._scanning.touched(directory)
         at = look if far is None else far.get
         return Looked(step, at(path), isinstance(step, Moved) and at(step.source) is not None)
+
+    async def _list(self, step: Listed, path: bytes) -> Sequence[Item]:
+        self._seen[path] = None
+        found = await self._scanning.list_for(step.path, step.but, path)
+        if found is None:
+            self._gone.append(path)
+        return found or ()
+
+    def settle(self) -> None:
+        """The items are written: later notices may say that what was looked at was something else."""
+        for directory in self._seen:
+            self._scanning.doubts.looked(directory)
+        for directory in self._gone:
+            self._scanning.doubts.add(directory, inside=True)
+        self._seen, self._gone = {}, []
 
     async def _look_apart(self, steps: Sequence[Step], way: _Way) -> dict[bytes, State | None] | None:
         """What lies at all the paths, from threads, if one of them may hang; what hangs is missing."""

@@ -268,6 +268,7 @@ class Pump:
         try:
             items, after = await self._looking.items(fold(notices, self._own))
             await self._write(items)
+            self._looking.settle()
             for step in after:
                 self._follow(step)
         except NotWrittenError:

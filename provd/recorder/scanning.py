@@ -125,9 +125,8 @@ class Scanning:
         self._lost[path] = (times + 1, now)
         return float(min(self.backoff * 2 ** (times - 1), _LONGEST)) if times else 0.0
 
-    def looked(self, directory: bytes) -> None:
-        """Something in this directory was looked at by its path."""
-        self.doubts.looked(directory)
+    def touched(self, directory: bytes) -> None:
+        """Something happened in this directory."""
         if self._flight is not None and self._flight.path == directory:
             self._flight.touched = True
 
@@ -306,9 +305,9 @@ class Scanning:
 
     # listing
 
-    async def list_for(self, directory: bytes, but: frozenset[bytes], at: bytes) -> Sequence[Item]:
-        """What a directory that has appeared holds; `at` is where it is by now."""
-        self.looked(at)
+    async def list_for(self, directory: bytes, but: frozenset[bytes], at: bytes) -> Sequence[Item] | None:
+        """What a directory that has appeared holds; `at` is where it should be by now. None where it is not there."""
+        self.touched(at)
         if self._may_hang(at):
             self.want(directory)
             return []
@@ -317,8 +316,7 @@ class Scanning:
             return self._contents(directory, found, but=but, origin=Origin.WATCH)
         if not found.gone:
             return [Gap(self.now(), directory, f"it cannot be listed: {found.why}")]
-        self.doubts.add(directory, inside=True)
-        return []
+        return None
 
     async def _list(self, directory: bytes) -> Listing | Unlisted:
         """Lists a directory in slices, so that others have their turn."""
