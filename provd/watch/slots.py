@@ -93,14 +93,15 @@ class Work:
         """All that is to be looked at, as directory and name (None for all of it)."""
         return [*self.slots, *self.directories()]
 
-    def leading_to(self, node: Node | None, name: bytes) -> list[tuple[Node, bytes | None]]:
+    def leading_to(self, node: Node, name: bytes) -> list[tuple[Node, bytes | None]]:
         """The same, without the slots that do not lie on the way to `name` in a directory."""
         places = self.directories()
-        while node is not None:
+        while True:
             if (node, name) in self.slots:
                 places.append((node, name))
+            if node.parent is None:
+                return places
             node, name = node.parent, node.name
-        return places
 
     def directories(self) -> list[tuple[Node, bytes | None]]:
         """What is to be looked at beside slots."""

