@@ -104,7 +104,7 @@ def test_retention_never_changes_a_verdict(make_daemon: Callable[..., Daemon]) -
     os.makedirs(f"{daemon.home}/.config/provd")
     with open(f"{daemon.home}/.config/provd/config.toml", "w") as file:
         file.write("[log]\nmax_records = 1000\n")
-    own = daemon.start().workspace()
+    own = Workspace.fresh(daemon.start())  # outside the root: nothing there can be shown, however long it rests
     own.write("f", "one")
     first = own.clock()
     open_ = own("action.begin", writes=["object:open"])["id"]
