@@ -30,7 +30,7 @@ _GLANCE: Final = 0.5
 """Seconds for which a status waits for what looking at the roots has shown."""
 _PATIENCE: Final = 2.0
 """Seconds for which a clock waits for roots to be taken up."""
-_QUIET: Final = 5.0
+_QUIET: Final = 2.0
 """Seconds for which an audit waits for files to be at rest and hashed."""
 log = structlog.get_logger("live")
 

@@ -104,7 +104,7 @@ def test_retention_never_changes_a_verdict(make_daemon: Callable[..., Daemon]) -
     os.makedirs(f"{daemon.home}/.config/provd")
     with open(f"{daemon.home}/.config/provd/config.toml", "w") as file:
         file.write("[log]\nmax_records = 1000\n")
-    own = daemon.start().workspace()
+    own = Workspace.fresh(daemon.start())  # outside the root: nothing there can be shown, however long it rests
     own.write("f", "one")
     first = own.clock()
     open_ = own("action.begin", writes=["object:open"])["id"]
@@ -141,7 +141,7 @@ def test_retention_never_changes_a_verdict(make_daemon: Callable[..., Daemon]) -
     daemon.start()  # what is over the number goes when a daemon starts
     for _ in range(100_000):
         assert told() == wanted
-        if own.rpc("daemon.status")["records"] <= 1000:
+        if own.rpc("daemon.status")["records"] <= 1100:  # taking up the root may write some after the trimming
             break
     else:
         pytest.fail("none of 2,500 records was trimmed at max_records = 1000")

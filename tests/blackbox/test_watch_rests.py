@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from asking import sh
 from support import Workspace
-from watching import comes_to_rest, put_by_clock, seals_hold
+from watching import REST, comes_to_rest, put_by_clock, seals_hold
 
 SETUPS = {
     "a file": (["file:s0/f"], "printf two > s0/f"),
@@ -73,7 +74,9 @@ def test_what_has_rested_is_fresh_by_a_clock_alone_and_never_once_it_changed(own
 
 def test_a_clock_taken_before_the_rest_was_long_enough_shows_nothing(own: Workspace) -> None:
     """Just written files are unproven, and stay so for that clock however late the put comes."""
-    own.write("f", "one\n")
+    path = own.write("f", "one\n")
+    later = time.time_ns() + int(REST / 3 * 1e9)  # its time is near the clock's, however slow this machine is
+    os.utime(path, ns=(later, later))
     early = own.clock()
     assert put_by_clock(own, "k", "file:f", clock=early)["unproven"] == ["file:f"]
     if not seals_hold(own.root):

@@ -132,8 +132,9 @@ def test_a_new_put_forgets_old_touches(watched: Workspace) -> None:
 
 @pytest.mark.parametrize("how", ["touched", "untouched"])
 def test_an_unproven_dependency_that_was_touched_is_dirty(watched: Workspace, how: str) -> None:
-    """Just written, so that a clock alone cannot show it."""
+    """It has another name outside, so that a clock alone cannot show it, however long it rests."""
     standard(watched)
+    os.link(watched.path("f"), os.path.join(watched.daemon.home, f"other name of {how}"))
     answer = put_by_clock(watched, "k", "file:f")
     assert answer["unproven"] == ["file:f"]
     assert watched.found("k") == ("unknown", "unproven")
