@@ -72,12 +72,14 @@ def above(path: bytes) -> Iterator[bytes]:
 def _may_hold(pattern: glob.Pattern, relative: bytes, known: dict[bytes, glob.States]) -> bool:
     """As `pattern.may_hold`, remembering the states of directories."""
     directory, _, name = relative.rpartition(b"/")
-    if directory not in known:
-        if not _may_hold(pattern, directory, known):
-            known[directory] = frozenset()
-        else:
-            above_it, _, last = directory.rpartition(b"/")
-            known[directory] = pattern.step(known[above_it], last)[1]
+    todo: list[bytes] = []
+    at = directory
+    while at not in known:  # a path may have a thousand names: no recursion
+        todo.append(at)
+        at = at.rpartition(b"/")[0]
+    for below in reversed(todo):
+        known[below] = pattern.step(known[at], below.rpartition(b"/")[2])[1]
+        at = below
     matched, states = pattern.step(known[directory], name)
     return matched or bool(states)
 

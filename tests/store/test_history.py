@@ -267,3 +267,12 @@ if __name__ == "__main__":  # how long it takes: python tests/store/test_history
                 now.newest_mutation(kept(text))
                 print(text, time.perf_counter() - began)  # noqa: T201
     assert SCOPE
+
+
+def test_a_member_may_lie_deeper_than_a_stack_has_frames(directory: str) -> None:
+    deep = b"/r" + b"/a" * 2000
+    with opened(directory) as store:
+        [position] = store.run(appending(mutation(deep + b"/x.py")))
+        with store.view() as view:
+            assert view.newest_mutation(kept(b"glob:/r/**/*.py")) == position
+            assert view.newest_mutation(kept(b"glob:/r/*/*.py")) is None
