@@ -38,6 +38,8 @@ class Doubts:
 
     def __init__(self) -> None:
         self.number = 0
+        self.cause = 0
+        """The number of the doubt that what is added now follows from: who waits for that one waits for this one."""
         self._doubts: dict[bytes, Doubt] = {}
         self._looked: set[bytes] = set()
         self._before: dict[bytes, float] = {}
@@ -49,15 +51,16 @@ class Doubts:
         """Whether a doubt that is not newer than `number` is left; of those `told` by a gap only on request."""
         return any(doubt.number <= number and (told or not doubt.told) for doubt in self._doubts.values())
 
-    def add(self, path: bytes, *, inside: bool, number: int = 0) -> None:
-        """The row of a path, or those inside it, may not be what is there. `number` is that of what led to it."""
+    def add(self, path: bytes, *, inside: bool) -> None:
+        """The row of a path, or those inside it, may not be what is there."""
         known = self._doubts.get(path)
         if known is not None and not known.told:
             known.inside = known.inside or inside
+            known.number = min(known.number, self.cause or known.number)
             return
-        if not number:
+        if not self.cause:
             self.number += 1
-        self._doubts[path] = Doubt(inside or (known is not None and known.inside), number or self.number)
+        self._doubts[path] = Doubt(inside or (known is not None and known.inside), self.cause or self.number)
 
     def looked(self, directory: bytes) -> None:
         """Something in this directory was looked at by its path."""

@@ -222,10 +222,13 @@ class Scanning:
                 items += contents
             elif self.doubts.in_vain(path, urgent=urgent):
                 items.append(Gap(self.now(), path, "it was moved each time it was looked at"))
-        number = min((doubt.number for _, doubt in some), default=0)
-        for outcome in await self._apply(items):
-            for directory in outcome.below:
-                self.doubts.add(directory, inside=True, number=number)
+        self.doubts.cause = min((doubt.number for _, doubt in some), default=0)
+        try:
+            for outcome in await self._apply(items):
+                for directory in outcome.below:
+                    self.doubts.add(directory, inside=True)
+        finally:
+            self.doubts.cause = 0
 
     async def _doubted(self, path: bytes, *, inside: bool) -> Sequence[Item]:
         found = await self._list(path) if inside else Unlisted(gone=True, why="")

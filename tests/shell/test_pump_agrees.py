@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 from unittest import mock
 
+import pytest
 from pumping import Scene, play
 from story import Story
 
@@ -59,9 +60,11 @@ def test_a_file_whose_directory_was_renamed_has_size_and_digest(tmp_path: Path) 
         check(tmp_path / str(batch), do, batch=batch)
 
 
-def test_what_was_known_and_touched_before_its_directory_was_renamed_is_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [False, True], ids=["as it was", "written"])
+def test_what_was_touched_before_its_directory_was_renamed_is_read_again(tmp_path: Path, written: bool) -> None:
     def do(scene: Scene) -> list[Notice]:
-        scene.write("d/f", b"other content")
+        if written:
+            scene.write("d/f", b"other content")
         os.rename(scene.path("d"), scene.path("e"))
         return [Touched(scene.path("d/f"), M), Moved(scene.path("d"), scene.path("e"), True)]
 
@@ -83,6 +86,32 @@ def test_directories_of_a_tree_that_was_renamed_at_once_are_all_told(tmp_path: P
         check(tmp_path / str(batch), do, batch=batch)
 
 
+def test_what_is_listed_before_the_directories_above_are_told_leaves_none_of_them_out(tmp_path: Path) -> None:
+    def do(scene: Scene) -> list[Notice]:
+        scene.write("staging/lib/part/f")
+        os.rename(scene.path("staging"), scene.path("final"))
+        move = Moved(scene.path("staging"), scene.path("final"), True)
+        below = [
+            Appeared(scene.path("final/lib/part")),
+            Appeared(scene.path("final/lib")),
+            Appeared(scene.path("final")),
+        ]
+        return [*made(scene, "staging"), move, *below]
+
+    for batch in (1, 2, 512):
+        check(tmp_path / str(batch), do, batch=batch)
+
+
+def test_a_directory_that_nobody_knew_is_told_wholly_though_it_is_moved_on(tmp_path: Path) -> None:
+    def do(scene: Scene) -> list[Notice]:
+        scene.write("d/e/f")
+        os.rename(scene.path("d"), scene.path("e"))
+        return [Touched(scene.path("d"), M, True), Moved(scene.path("d"), scene.path("e"), True)]
+
+    for batch in (1, 512):
+        check(tmp_path / str(batch), do, batch=batch)
+
+
 def test_two_directories_that_changed_places_keep_apart(tmp_path: Path) -> None:
     def do(scene: Scene) -> list[Notice]:
         scene.write("a/f", b"written in a")
@@ -100,13 +129,13 @@ def test_a_move_before_the_look_does_not_take_its_doubt_away(tmp_path: Path) -> 
     """The name of a directory that was moved is given to another one, which is moved on in the next batch."""
 
     def do(scene: Scene) -> list[Notice]:
-        os.rename(scene.path("a"), scene.path("b"))
-        scene.write("a/x/f")
-        os.rename(scene.path("a"), scene.path("c"))
-        first = Moved(scene.path("a"), scene.path("b"), True)
-        return [first, *made(scene, "a"), *made(scene, "a/x"), Moved(scene.path("a"), scene.path("c"), True)]
+        scene.write("z/x/new")  # before anybody watched it: it is found by listing
+        for source, path in (("a", "b"), ("z", "a"), ("a", "c")):
+            os.rename(scene.path(source), scene.path(path))
+        moves = [Moved(scene.path(s), scene.path(p), True) for s, p in (("a", "b"), ("z", "a"), ("a", "c"))]
+        return [*moves[:2], Appeared(scene.path("a/x")), moves[2]]
 
-    check(tmp_path, do, "a/f", batch=5)
+    check(tmp_path, do, "a/x/f", "z/x/f", batch=3)
 
 
 def test_what_a_listing_found_before_its_move_was_told_is_told_in_its_new_place(tmp_path: Path) -> None:
