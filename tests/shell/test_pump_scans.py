@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -14,7 +15,8 @@ from pumping import Scene, on_disk, play, same
 from provd.core.notice import Covered, Lost, Scan, What
 from provd.core.records import Coverage, DigestState, Gap, Mutation, Origin
 from provd.disk import states
-from provd.recorder import applying, scanning
+from provd.recorder import following, scanning
+from provd.store.files import Files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,10 +195,59 @@ def test_a_change_of_coverage_is_a_record_and_a_gap(tmp_path: Path) -> None:
     play(tmp_path, body)
 
 
+def test_no_command_reads_all_that_is_gone_from_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 0
+    children = Files.children
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        nonlocal most
+        found = children(*arguments, **named)
+        most = max(most, len(found))
+        return found
+
+    async def body(scene: Scene) -> None:
+        head = await scene.begin(*(f"d/{n}" for n in range(200)))
+        for n in range(200):
+            if n % 50:
+                os.unlink(scene.path(f"d/{n}"))
+        scene.write("d/100", b"other")
+        monkeypatch.setattr(following, "BUDGET", 20)
+        monkeypatch.setattr(Files, "children", counted)
+        await scene.pump.scan(scene.root)
+        assert most <= 4 + following.BUDGET
+        gone = sorted(("deleted", f"d/{n}") for n in range(200) if n % 50)
+        assert sorted(scene.mutations(head)) == [*gone, ("modified", "d/100")]
+        assert same(scene.table(), on_disk(scene.root))
+
+    play(tmp_path, body)
+
+
+def test_a_root_that_lies_deep_in_one_that_was_removed_is_kept(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        deep = scene.path("")
+        for _ in range(1000):
+            deep += b"/d"
+            os.mkdir(deep)
+        scene.write("a")
+        await scene.begin()
+        await scene.pump.forget(scene.root, [deep])
+        table = scene.table()
+        assert len(table) == 1000
+        assert deep in table
+        assert scene.row("a") is None
+        await scene.pump.forget(scene.root, [])
+        assert scene.row("") is None
+
+    try:
+        play(tmp_path, body)
+    finally:
+        subprocess.run(["rm", "-rf", tmp_path / "root"], check=True)  # pytest cannot
+
+
 def test_a_root_that_was_removed_is_forgotten_without_records_but_not_a_root_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applying, "BUDGET", 3)
+    monkeypatch.setattr(following, "BUDGET", 3)
 
     async def body(scene: Scene) -> None:
         head = await scene.begin(*(f"d/{n}" for n in range(10)), "in/root/a", "in/b")
