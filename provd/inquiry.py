@@ -131,14 +131,19 @@ class Inquiry:
     ) -> Answer:
         """By what was recorded meanwhile and read before, where that is enough: a touch says more than *unproven*."""
         wanted, facts = await self._snapshot(targets, question, {}, many=many)
-        need = verdict.triage(wanted, facts, question)
-        if not isinstance(need, NeedDigests):
-            return Answer(need, answer.began, facts.position, answer.findings)
-        if not need.readings <= answer.findings.found.keys():
-            return answer
-        with self._store.view() as view:
-            members = self._members(view, need, answer.findings)
-        judged = verdict.settle(need, answer.findings.found, answer.findings.stats, members)
+        big = _is_big(wanted)
+        need = await self._think(big, verdict.triage, wanted, facts, question)
+        if isinstance(need, NeedDigests):
+            if not need.readings <= answer.findings.found.keys():
+                return answer
+            with self._store.view() as view:
+                members = self._members(view, need, answer.findings)
+            findings = answer.findings
+            judged = await self._think(big, verdict.settle, need, findings.found, findings.stats, members)
+        else:
+            judged = need
+        if any(j.verdict is Verdict.FRESH is not answer.judgements[i].verdict for i, j in judged.items()):
+            return answer  # what was put meanwhile was not there when this was read
         return Answer(judged, answer.began, facts.position, answer.findings)
 
     # silence of the log

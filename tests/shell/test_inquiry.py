@@ -10,10 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from desk import Desk, run
+from desk import Desk, Scripted, run
 
 from provd.core import errors, params
-from provd.core.entry import EntryId
+from provd.core.dependency import parse
+from provd.core.entry import EntryId, Kept
 from provd.core.facts import Question
 from provd.core.reading import Found, Reading
 from provd.core.verdict import Verdict
@@ -286,3 +287,33 @@ def test_what_is_not_quick_is_handed_to_a_thread(desk: Desk, monkeypatch: pytest
         assert (await desk.judge("k")).verdict is Verdict.FRESH
 
     run(desk, work)
+
+
+def test_what_is_put_while_evidence_is_waited_for_is_not_fresh_by_what_was_read_before(tmp_path: Path) -> None:
+    watch = Scripted(os.fsencode(tmp_path / "root"))
+    desk = Desk(tmp_path, watch)
+    watch.store = desk.store
+
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("new", deps=["file:f"], as_of="put")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        whole = desk.entry("new")
+        deps = (*(whole.deps or ()), Kept(parse(b"file:g", os.fsencode(desk.root))))
+        unproven = msgspec.structs.replace(desk.entry("k"), deps=deps)
+        await desk.store.submit(lambda writer: writer.put_entry(unproven, None, {}))
+
+        def put_and_change(_barrier: int) -> None:
+            newer = msgspec.structs.replace(unproven, deps=whole.deps, version=unproven.version + 1)
+            desk.store.submit(lambda writer: writer.put_entry(newer, None, {}))
+            watch.told = [desk.mutation("x")]
+            (desk.root / "f").write_text("two")
+
+        watch.at_barrier = put_and_change
+        told = await desk.check("k")
+        assert (told["verdict"], told["why"]) == ("unknown", "unproven")
+        watch.at_barrier = lambda _: None
+        assert (await desk.check("k"))["verdict"] == "dirty"
+
+    run(desk, work)
+    desk.close()
