@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -317,3 +318,34 @@ def test_what_is_put_while_evidence_is_waited_for_is_not_fresh_by_what_was_read_
 
     run(desk, work)
     desk.close()
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_guard_is_not_usable_by_what_was_read_before_it_was_put(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, below: bool
+) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        await desk.put("above", deps=["entry:k"], fetched_at=await desk.clock())
+        real = desk.inquiry.reread
+        rounds = 0
+
+        async def reread(*arguments: Any) -> Any:
+            nonlocal rounds
+            findings = await real(*arguments)
+            rounds += 1
+            if rounds == 1:
+                (desk.root / "f").write_text("two")
+                there = desk.entry("k")
+                newer = msgspec.structs.replace(there, renewed=there.renewed + 100)
+                await desk.store.submit(lambda writer: writer.put_entry(newer, None, {}))
+            return findings
+
+        monkeypatch.setattr(desk.inquiry, "reread", reread)
+        asked = params.ActionBegin(writes=["object:o"], if_usable=["above" if below else "k"])
+        with pytest.raises(errors.ActionStale):
+            await desk.actions.begin(asked, holder=1, foreign=False)
+        assert rounds == 2
+
+    run(desk, work)
