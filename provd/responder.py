@@ -259,6 +259,9 @@ class Responder:
         paths = await self._paths(asked)
         before = self._uncovered(paths)  # what is covered again only now has its gap still to be recorded
         recorded = await self._watch.recorded(PATIENCE)
+        if before and recorded and not self._uncovered(paths):  # directories that had only to be looked at
+            before = []
+            recorded = await self._watch.recorded(PATIENCE)
         start = since.position if since.exact else self._clocks.started - 1
         with self._store.view() as view:
             oldest, head = view.oldest(), view.head()

@@ -506,14 +506,28 @@ def test_a_page_is_complete_only_for_paths_that_no_gap_concerns(desk: Desk) -> N
     run(desk, work)
 
 
-def test_what_is_watched_again_while_a_page_is_made_has_its_gap_still_to_come(desk: Desk, watch: Scripted) -> None:
+@pytest.mark.parametrize("gap", [True, False])
+def test_what_is_watched_again_while_a_page_is_made_has_its_gap_still_to_come(
+    desk: Desk, watch: Scripted, gap: bool
+) -> None:
     async def work() -> None:
         watch.lost = [Uncovered(os.fsencode(desk.root / "d"), "limit")]
         clock = await desk.clock()
-        watch.at_barrier = lambda _: watch.lost.clear()
+        before = watch.barriers
+
+        def passing(number: int) -> None:
+            if number == before + 1:
+                watch.lost.clear()
+            elif gap:
+                watch.told = [desk.gap("d")]
+
+        watch.at_barrier = passing
         page = await since(desk, clock)
-        assert not page["complete"], "what happened there before was not seen, and nothing in the log says so yet"
-        assert [place["why"] for place in page["uncovered"]] == ["limit"]
+        assert watch.barriers == before + 2, "what is told of it is recorded by a barrier that comes after it"
+        assert page["complete"] is not gap, "without a gap it had only to be looked at"
+        assert [told["type"] for told in page["records"]] == ["gap"] * gap
+        assert "uncovered" not in page
+        watch.at_barrier = lambda _: None
         assert (await since(desk, await desk.clock()))["complete"]
 
     run(desk, work)
