@@ -15,13 +15,14 @@ import msgspec
 from provd.clocks import Clocks
 from provd.core import errors, evidence, params, records
 from provd.core.clock import Since
-from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, base, is_under
+from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, base
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question, Verify
 from provd.core.reading import Reading
 from provd.core.verdict import Judgement
 from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
+from provd.pages import Named, concerns, page
 from provd.resolver import Place, Resolver, absolute
 from provd.statistics import Durations
 from provd.store import Store
@@ -105,7 +106,11 @@ class Responder:
             many=len(ids) > _SLICE,
             evidence=True,
         )
-        told = {i.key: self._told(i.key, answer.judgements[i], answer.position) for i in ids}
+        told: dict[str, dict[str, Any]] = {}
+        for number, i in enumerate(ids, 1):
+            told[i.key] = self._told(i.key, answer.judgements[i], answer.position)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
         for missing in (told[i.key] for i in ids if answer.judgements[i].entry is None):
             missing["evidence"][0]["detail"] = f"looked in {records.shown_scope(scope)}"
         self.durations.add(time.perf_counter() - began)
@@ -260,13 +265,13 @@ class Responder:
             batch = view.records(start, asked.limit)
             complete = recorded and since.exact and (start + 1 >= oldest or start == head)
             more = bool(batch) and batch[-1][0] < head
-        named = None if paths is None else _Named(paths)
-        if any(isinstance(r, records.Gap) and _concerns(r, named) for _, r in batch):
+        named = None if paths is None else Named(paths)
+        if any(isinstance(r, records.Gap) and concerns(r, named) for _, r in batch):
             complete = False
         uncovered = self._uncovered(paths) or before
         last = batch[-1][0] if batch else max(start, 0)
         told: dict[str, Any] = {
-            "records": [records.to_wire(seq, r) for seq, r in batch if named is None or _concerns(r, named)],
+            "records": await page(batch, named),
             "clock": self._clocks.token(last),
             "complete": complete and not uncovered,
         }
@@ -321,34 +326,3 @@ def _kept_wire(kept: Kept) -> dict[str, Any]:
     if kept.digest is None:
         return told | {"kept": "unproven"}
     return told | {"kept": "shown" if kept.shown else "read", "digest": kept.digest}
-
-
-class _Named:
-    """The paths that are asked about: as they were written, where they lead, and each name on the way there."""
-
-    def __init__(self, paths: Mapping[bytes, Route | None]) -> None:
-        routes = [route for route in paths.values() if route is not None]
-        self._places = {*paths, *(route.at for route in routes)}
-        self._ways = {hop for route in routes for hop in route.hops}
-
-    def concerns(self, path: bytes) -> bool:
-        """Whether what happens to `path` may be of interest."""
-        on_the_way = any(is_under(hop, path) for hop in self._ways)
-        return on_the_way or any(is_under(path, place) or is_under(place, path) for place in self._places)
-
-
-def _concerns(record: records.Record, named: _Named | None) -> bool:
-    """Whether a record says something about the paths `named` (None: about anything)."""
-    if named is None:
-        return True
-    match record:
-        case records.Gap():
-            return record.scope == records.ALL or named.concerns(record.scope)
-        case records.RootChange() | records.Coverage() | records.Hashed():
-            return named.concerns(record.path)
-        case records.Action():
-            return any(named.concerns(written) for written in record.paths)
-        case records.Mutation():
-            return named.concerns(record.path) or (record.source is not None and named.concerns(record.source))
-        case records.EntryChange():
-            return False
