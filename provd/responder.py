@@ -15,7 +15,7 @@ import msgspec
 from provd.clocks import Clocks
 from provd.core import errors, evidence, params, records
 from provd.core.clock import Since
-from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, base, is_under
+from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, base
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question, Verify
 from provd.core.reading import Reading
@@ -26,7 +26,7 @@ from provd.resolver import Place, Resolver, absolute
 from provd.statistics import Durations
 from provd.store import Store
 from provd.watch.base import Uncovered
-from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded
+from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded, with_above
 from provd.witness import newest_record
 
 _SLICE: Final = 64
@@ -328,13 +328,14 @@ class _Named:
 
     def __init__(self, paths: Mapping[bytes, Route | None]) -> None:
         routes = [route for route in paths.values() if route is not None]
-        self._places = {*paths, *(route.at for route in routes)}
-        self._ways = {hop for route in routes for hop in route.hops}
+        self._places = {place.rstrip(b"/") or b"/" for place in (*paths, *(route.at for route in routes))}
+        # By sets, since thousands of paths may be asked about and thousands of records told.
+        self._leading = {up for place in self._places for up in with_above(place)}
+        self._leading.update(up for route in routes for hop in route.hops for up in with_above(hop))
 
     def concerns(self, path: bytes) -> bool:
         """Whether what happens to `path` may be of interest."""
-        on_the_way = any(is_under(hop, path) for hop in self._ways)
-        return on_the_way or any(is_under(path, place) or is_under(place, path) for place in self._places)
+        return path in self._leading or any(up in self._places for up in with_above(path))
 
 
 def _concerns(record: records.Record, named: _Named | None) -> bool:

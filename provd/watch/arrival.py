@@ -23,8 +23,7 @@ _FEW: Final = 256
 _OPENING: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 PIN: Final = _OPENING | getattr(os, "O_PATH", 0)
 """Opens a directory only to look from there."""
-PATH_MAX: Final = 4096
-"""Paths of so many bytes, or of more, are not taken by the system."""
+_PATH_MAX: Final = 4096
 _REFUSALS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EACCES})
 READ: Final = _OPENING | getattr(os, "O_NONBLOCK", 0)
 """Opens a directory for listing."""
@@ -144,6 +143,12 @@ def _now() -> str:
             return f" (now {limit.read().strip()})"
     except OSError:
         return ""
+
+
+def must_be_sayable(path: bytes) -> None:
+    """Raises OSError for a path that is longer than the system takes."""
+    if len(path) >= _PATH_MAX:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
 
 
 def is_refusal(error: OSError) -> bool:

@@ -7,20 +7,19 @@ while it is looked at: watch, identity and listing are of one inode.
 
 from __future__ import annotations
 
-import errno
 import os
 
 import msgspec
 
 from provd.core.notice import Touched, What
 from provd.watch.arrival import (
-    PATH_MAX,
     PIN,
     READ,
     Directory,
     evidence,
     is_refusal,
     is_symlink,
+    must_be_sayable,
     reason_of,
     subdirectories,
 )
@@ -115,8 +114,7 @@ class Places(Slots):
         path = (self.tree.prefix(node) or b"/") + name
         child = node.children.get(name)
         try:
-            if len(path) >= PATH_MAX:  # its descriptor can be watched, but nobody can look at what is told of it
-                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            must_be_sayable(path)  # its descriptor could be watched, but nobody could look at what is told of it
             watch = self.kernel.add(self.fd, path, WHOLE, found.fd)
         except OSError as error:
             if child is not None and not found.is_inode(child.dev, child.ino):
@@ -238,10 +236,7 @@ class Places(Slots):
             except (FileNotFoundError, NotADirectoryError):
                 below = None
             except OSError as error:
-                if node.root.node is node:
-                    self.lose(node, reason_of(error))
-                elif node.parent is not None:
-                    self.blind(node.parent, node.name, reason_of(error), how)
+                self._unlisted(node, reason_of(error), how)
                 return
         if below is None or not found.is_inode(node.dev, node.ino):
             work.defer(node, None, how)
@@ -255,6 +250,13 @@ class Places(Slots):
         for name in below:
             if how.again or name not in node.children:
                 work.ask(node, name, how)
+
+    def _unlisted(self, node: Node, why: str, how: How) -> None:
+        """A directory that is watched cannot be listed: a root is looked for again, any other is uncovered."""
+        if node.root is not None and node.root.node is node:
+            self.lose(node, why)
+        elif node.parent is not None:
+            self.blind(node.parent, node.name, why, how)
 
     def _apply_rules(self, work: Work, node: Node, everything: bool) -> None:
         """Whose rules hold in a directory that was moved, and what they leave out there.
