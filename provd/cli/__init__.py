@@ -55,7 +55,7 @@ def _run(arguments: list[str]) -> int:
     """The command's own code, or the code of what went wrong, which is told."""
     try:
         if not arguments:
-            output.note(app.get_help(click.Context(app, info_name="provd")))
+            output.note(app.get_help(click.Context(app, info_name="provd", **app.context_settings)))
             return USAGE
         with app.make_context("provd", arguments) as context:
             code = int(app.invoke(context) or 0)

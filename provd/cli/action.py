@@ -146,14 +146,16 @@ def ls(as_json: bool, at: Place) -> int:
         output.line_json(answer)
     else:
         for item in answer["actions"]:
-            output.line(_line(item))
+            output.line(open_line(item))
     return 0
 
 
-def _line(item: dict[str, Any]) -> str:
+def open_line(item: dict[str, Any]) -> str:
+    """An open action as a line: its id, what it writes, and what else is told of it but the paths that those are."""
     writes = " ".join(output.name(write) for write in item.get("writes") or [])
-    facts = {word: value for word, value in item.items() if word not in {"id", "writes"} and value not in (None, False)}
+    told_first = {"id", "writes", "paths"}
+    facts = {word: value for word, value in item.items() if word not in told_first and value not in (None, False)}
     if "at" in facts:
         facts["at"] = output.moment(facts["at"])
     told = ", ".join(f"{word} {value}" for word, value in facts.items())
-    return f"{item.get('id', '?'):>8}  {writes}  ({output.printable(told)})"
+    return f"{item.get('id', '?'):>8}  {writes}" + (f"  ({output.printable(told)})" if told else "")

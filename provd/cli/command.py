@@ -68,6 +68,14 @@ class Command(click.Command):
         super().format_help_text(ctx, formatter)
         _write_examples(self.examples, formatter)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; a usage error always knows whose help to name."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
 
 class Group(click.Group):
     """A group that knows the nearest command for a wrong one."""
@@ -137,7 +145,8 @@ def read_file(file: str, what: str) -> bytes:
         with open(file, "rb") as source:
             return source.read()
     except OSError as error:
-        raise Usage(f"cannot read {what}: {error}", "name a file that can be read, or - for stdin") from None
+        hint = "name a file that can be read, or - for stdin"
+        raise Usage(f"cannot read {what}: {file}: {error.strerror}", hint) from None
 
 
 def number_or_text(text: str | None) -> int | str | None:

@@ -93,8 +93,8 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
     else:
         for item in mismatches:
             output.line(f"{output.verdict_word('dirty')}  {output.name(item['path'])}  {_difference(item)}")
-        read = output.count(answer.get("files", 0), "file", "files")
-        output.note(f"{read} read, {len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}")
+        compared = output.count(answer.get("files", 0), "file", "files")
+        output.note(f"{compared} compared, {len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}")
     return _FOUND if mismatches else 0
 
 

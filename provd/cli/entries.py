@@ -261,7 +261,7 @@ def _print_page(page: dict[str, Any], as_json: bool) -> None:
         why = f"  ({output.printable(str(entry['why']))})" if entry.get("why") else ""
         deps = "none given" if entry.get("dependencies") is None else entry["dependencies"]
         facts = f"{entry.get('standing', ''):<10}  version {entry.get('version')}  deps {deps}"
-        output.line(f"{verdict}{facts:<36}  {output.printable(str(entry['key']))}{why}")
+        output.line(f"{verdict}{facts:<42}  {output.printable(str(entry['key']))}{why}")
 
 
 @click.command(cls=Command, examples=("provd forget api",))

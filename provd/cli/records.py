@@ -25,7 +25,7 @@ _MUTATIONS: Final = {
 }
 _NO_DIGEST: Final = {
     "pending": "(not hashed yet)",
-    "superseded": "(written again before it was hashed)",
+    "superseded": "(changed again before it was hashed)",
     "unreadable": "(could not be read)",
 }
 

@@ -57,11 +57,13 @@ def _reason_of_all(root: Json) -> str:
 
 
 def size(root: Json) -> str:
-    """What it holds: 1,234 files in 56 directories; empty where that is not told."""
+    """What it holds: 1,234 files in 56 directories; empty where that is not told, or it is gone."""
+    if word(root, "state") == "gone":
+        return ""
     told = []
     for field, one, many in (("files", "file", "files"), ("directories", "directory", "directories")):
         number = root.get(field)
-        if isinstance(number, int):
+        if isinstance(number, int) and (number or field == "files"):  # a polled root has no watched directories
             told.append(f"{number:,} {one if number == 1 else many}")
     return " in ".join(told)
 

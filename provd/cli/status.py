@@ -12,6 +12,7 @@ import click
 
 from provd import __version__
 from provd.cli import output
+from provd.cli.action import open_line
 from provd.cli.command import Command, connected, json_option
 from provd.cli.records import record_line
 from provd.cli.roots import meaning, size, uncovered
@@ -65,7 +66,7 @@ def _lines(answer: Json) -> Iterator[str]:
     actions = answer.get("actions") or []
     yield f"  {'actions':<11}" + ("" if actions else "none open")
     for action in actions:
-        yield f"    {_plain(action)}"
+        yield open_line(action)
 
 
 def _root(root: Json) -> Iterator[str]:

@@ -39,7 +39,10 @@ def headline(verdict: Json, label: str) -> str:
 
 
 def brief(verdict: Json) -> Iterator[str]:
-    """What is at fault, a line each, the first few; not the entry itself, whose fault the headline has."""
+    """What is at fault, a line each, the first few; of the entry itself the headline has the fault, this the detail."""
+    for item in verdict.get("evidence") or []:
+        if item.get("dep") is None and (detail := item.get("detail")):
+            yield f"    {output.printable(str(detail))}"
     evidence = [item for item in verdict.get("evidence") or [] if item.get("dep") is not None]
     for item in evidence[:_BRIEF]:
         yield f"    {dependency(item)}  {output.printable(str(item.get('why', '')))}"

@@ -202,7 +202,11 @@ def _since(answer: Json, story: _Story) -> Iterator[str]:
     """What happened to what it rests on since its clock, the newest last."""
     events = story.newest()
     yield ""
-    yield "  since then:" if events else "  nothing that it rests on was touched since then, as far as the log knows"
+    if events:
+        nobody = any(_by_nobody(event.record) for event in events)
+        yield "  since then" + (" (where nobody is named, no action declared it):" if nobody else ":")
+    else:
+        yield "  none of these was touched since then, as far as the log knows"
     if (earlier := story.count - len(events)) > 0:
         yield f"    {output.ellipsis()} {earlier} earlier"
     version = answer["version"]
@@ -218,13 +222,15 @@ def _since(answer: Json, story: _Story) -> Iterator[str]:
         yield f"  the log is not whole since then: {output.printable(output.some(list(story.reasons), _REASONS))}"
 
 
+def _by_nobody(record: Json) -> bool:
+    """Whether it is a mutation of which nobody knows who made it."""
+    return record.get("type") == "mutation" and (record.get("actor") or {"unknown": True}) == {"unknown": True}
+
+
 def _line(event: _Event) -> str:
     record = event.record
-    is_mutation = record.get("type") == "mutation"
-    kind = "" if is_mutation else f"{output.printable(str(record.get('type')))} "
+    kind = "" if record.get("type") == "mutation" else f"{output.printable(str(record.get('type')))} "
     told = records.who(record)
-    if is_mutation and (record.get("actor") or {"unknown": True}) == {"unknown": True}:
-        told = f"{told}, by whom is unknown" if told else "by whom is unknown"
     return f"{output.moment(record.get('at'))}  {kind}{records.what(record, event.known)}" + (
         f"  ({told})" if told else ""
     )

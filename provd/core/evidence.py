@@ -42,6 +42,8 @@ def hint(fault: Fault) -> str:
     """The next thing to do about a fault."""
     if fault.why == "written" and fault.detail:
         return f"end action {fault.action}, then look again and put the entry anew"
+    if fault.why == "unproven" and fault.detail:
+        return _HINTS["unreadable"] + ", then put it again"
     return _HINTS.get(fault.why, "")
 
 

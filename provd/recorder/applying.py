@@ -8,29 +8,23 @@ and says how far it came; what it did is found done when it goes on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from provd.core.mutation import DIRECTORY, FILE, Change, State, kind_of
+from provd.core.dependency import is_under
+from provd.core.mutation import DIRECTORY, Change, State, kind_of
 from provd.core.notice import Moved, What
-from provd.core.records import Coverage, DigestState, Gap, Hashed, Mutation, MutationKind, Origin
-from provd.disk.states import BIGGEST
-from provd.recorder.attribution import NOBODY, Attribution
+from provd.core.records import Coverage, Gap, MutationKind, Origin
+from provd.recorder.following import PIECE, EnoughError, Rows
 from provd.recorder.items import Contents, Item, Looked, Outcome
 from provd.store import Writer
-from provd.store.files import UNKNOWN, UNSEEN, Files, Row
+from provd.store.files import UNKNOWN, Row
+from provd.store.history import above
 
-BUDGET: Final = 4000
-"""Rows and records that one command writes, about: so long may another one wait."""
-_PIECE: Final = 256
 _MADE: Final = (What.CREATED,)
 _NAMED: Final = frozenset({What.CREATED, What.DELETED})
-
-
-class _EnoughError(Exception):
-    """The budget is used up."""
 
 
 class Apply:
@@ -58,23 +52,18 @@ class Forget:
         application = _Application(writer)
         try:
             application.forget(self._root, self._keep)
-        except _EnoughError:
+        except EnoughError:
             return application.outcome
         application.outcome.next = 1
         return application.outcome
 
 
-class _Application:
+class _Application(Rows):
     """The work of one command."""
 
     def __init__(self, writer: Writer, calm: int = sys.maxsize) -> None:
-        self._writer = writer
+        super().__init__(writer)
         self._calm = calm
-        self._sure: set[bytes] = set()  # directories whose names were told
-        self._files = Files(writer)
-        self._who = Attribution(writer.actions())
-        self._left = BUDGET
-        self.outcome = Outcome()
 
     def run(self, items: Sequence[Item], start: int) -> Outcome:
         self.outcome.next = start
@@ -83,14 +72,9 @@ class _Application:
                 self._spend(0)
                 self._apply(item)
                 self.outcome.next += 1
-        except _EnoughError:
+        except EnoughError:
             pass
         return self.outcome
-
-    def _spend(self, some: int) -> None:
-        if self._left <= 0:
-            raise _EnoughError
-        self._left -= some
 
     def _apply(self, item: Item) -> None:
         match item:
@@ -105,98 +89,6 @@ class _Application:
                 self._spend(1)
             case _:
                 raise AssertionError(item)
-
-    # records
-
-    def _record(
-        self,
-        kind: MutationKind,
-        path: bytes,
-        now: State | None,
-        row: Row | None,
-        source: bytes | None = None,
-        origin: Origin = Origin.WATCH,
-    ) -> int:
-        """Appends a mutation of what `row` was known of; returns its position."""
-        regular = now is not None and now.sort == FILE
-        state = DigestState.PENDING if regular else None
-        if now is not None and regular and now.size > BIGGEST:
-            state = DigestState.UNREADABLE
-        of = self._writer.append(
-            Mutation(
-                self._writer.now,
-                kind,
-                path,
-                source,
-                now.mtime_ns if now is not None and regular else None,
-                now.size if now is not None and regular else None,
-                None,
-                state,
-                origin,
-                # What a scan finds may have been done before the action began.
-                self._who.actor(path, source) if origin is Origin.WATCH else NOBODY,
-            )
-        )
-        if state is DigestState.PENDING:
-            self.outcome.pending.append((of, path))
-        self._supersede(row, path if source is None else source)
-        self.outcome.recorded += 1
-        self._left -= 1
-        return of
-
-    def _supersede(self, row: Row | None, path: bytes) -> None:
-        if row is not None and row.pending:
-            self._writer.append(Hashed(self._writer.now, row.of, path, None, DigestState.SUPERSEDED))
-            self.outcome.superseded.append(row.of)
-            self._left -= 1
-
-    def _keep(self, path: bytes, now: State, of: int, row: Row | None, *, made: bool = False) -> None:
-        """Makes the row of a path say what was found there. `made`: nothing was in it when it was recorded."""
-        if row is not None and row.state.sort != now.sort:
-            row = None
-        self._above(path)
-        if now.sort != DIRECTORY:
-            self._files.put(path, Row(now, of, pending=now.sort == FILE and now.size <= BIGGEST))
-            return
-        number, listed = (0, False) if row is None else (row.number, row.listed)
-        new = row is None or row.state == UNKNOWN
-        if not listed and (made or (new and self._is_listed(path.rpartition(b"/")[0]))):
-            listed = True  # from here on each name in it is told
-            if not made:
-                self.outcome.inside.append(path)
-        elif row is not None and row.state.ino not in {0, now.ino}:
-            self.outcome.inside.append(path)
-        self._files.put(path, Row(now, of, number=number, listed=listed))
-
-    def _stays(self, path: bytes, row: Row | None, of: int, *, is_dir: bool) -> None:
-        """Something was told of a name that is not there (any more): it is known, and not what it is."""
-        is_dir = is_dir if row is None else row.is_directory
-        state = UNSEEN if row is None or not row.is_directory else row.state
-        if is_dir and row is None:
-            state = UNKNOWN
-        self._above(path)
-        self._files.put(
-            path, Row(state, of, number=row.number, listed=row.listed) if row and is_dir else Row(state, of)
-        )
-        self.outcome.unsure[path] = None
-
-    def _above(self, path: bytes) -> None:
-        """Has the directory listed that lies above names which no record has told."""
-        directory = path.rpartition(b"/")[0] or b"/"
-        if directory in self._sure:
-            return
-        self._sure.add(directory)
-        row = self._files.get(directory)
-        while directory != b"/" and (row is None or not row.is_directory or row.state == UNKNOWN):
-            directory = directory.rpartition(b"/")[0] or b"/"
-            row = self._files.get(directory)
-            if row is not None and row.listed:
-                self.outcome.inside.append(directory)
-                return
-
-    def _is_listed(self, directory: bytes) -> bool:
-        row = self._files.get(directory or b"/")
-        return row is not None and row.listed
 
     # steps
 
@@ -272,7 +164,12 @@ class _Application:
         if told and (at is None or at.state == UNKNOWN):
             at = self._found(found)
         silent = scanned and (at is None or not at.listed)
-        known = self._files.children(found.directory, found.low, found.high)
+        # No more than a command can work off beside what is there: of what is gone there may be any number.
+        most = len(found.names) + len(found.but) + len(found.aside) + self._budget
+        known = self._files.children(found.directory, found.low, found.high, limit=most)
+        if len(known) == most:
+            self._missing(found, known)
+            raise EnoughError
         start = found.directory.rstrip(b"/") + b"/"
         fill: list[tuple[bytes, State]] = []
         for name, now in found.names.items():
@@ -286,13 +183,18 @@ class _Application:
                 fill.append((name, now))
             else:
                 self._differs(start + name, now, row, found.origin, silent=silent)
-        for name, gone in known.items():
-            if name not in found.names and name not in found.but and name not in found.aside:
-                self._gone(start + name, gone, found.origin)
+        self._missing(found, known)
         self._files.fill(found.directory, fill)
         self._left -= len(fill)
         if found.last and (at is None or not at.listed or at.state.ino != found.ino):
             self._listed(found)
+
+    def _missing(self, found: Contents, known: Mapping[bytes, Row]) -> None:
+        """Of the rows that are `known`, those that were not found are gone."""
+        start = found.directory.rstrip(b"/") + b"/"
+        for name, gone in known.items():
+            if name not in found.names and name not in found.but and name not in found.aside:
+                self._gone(start + name, gone, found.origin)
 
     def _listed(self, found: Contents) -> None:
         known = self._files.get(found.directory) or Row(UNKNOWN)  # the rows inside may have made it known
@@ -322,56 +224,30 @@ class _Application:
         if now.sort == DIRECTORY:
             self.outcome.below.append(path)
 
-    def _gone(self, path: bytes, row: Row, origin: Origin, *, told: bool = True) -> None:
-        """A name is gone: with all below it."""
-        if row.is_directory:
-            self._drop_below(path, origin=origin, told=told)
-        self._gone_alone(path, row, origin, told=told)
-
-    def _drop_below(self, directory: bytes, *, origin: Origin = Origin.WATCH, told: bool = True) -> None:
-        """Takes away all rows below a directory, each with its own record where it is `told`; children come first."""
-        stack = [directory]
-        while stack:
-            at = stack[-1]
-            rows = self._files.children(at, limit=_PIECE)
-            for name, row in rows.items():
-                path = at.rstrip(b"/") + b"/" + name
-                if row.is_directory and self._files.children(path, limit=1):
-                    stack.append(path)
-                    break
-                self._gone_alone(path, row, origin, told=told)
-            else:
-                if len(rows) < _PIECE:
-                    stack.pop()
-
-    def _gone_alone(self, path: bytes, row: Row, origin: Origin, *, told: bool) -> None:
-        self._spend(1)
-        if told:
-            self._record(MutationKind.DELETED, path, None, row, origin=origin)
-        else:
-            self._supersede(row, path)
-        self._files.delete(path)
-
     def forget(self, root: bytes, keep: Sequence[bytes]) -> None:
         """Takes away the rows at and below `root`, a slice of them."""
-        if any(root == kept or root.startswith(kept.rstrip(b"/") + b"/") for kept in keep):
+        if any(is_under(root, kept) for kept in keep):
             return
-        prefix = root.rstrip(b"/") + b"/"
-        inside = [kept for kept in keep if kept.startswith(prefix)]
-        for name, row in self._files.children(root).items():
-            path = prefix + name
-            if not row.is_directory or not inside:
-                self._gone(path, row, Origin.SCAN, told=False)
+        inside = {kept for kept in keep if is_under(kept, root)}
+        ways = {root, *(up for kept in inside for up in above(kept) if is_under(up, root))}
+        for directory in sorted(ways, key=len, reverse=True):
+            self._forget_inside(directory, inside | ways)
+            row = self._files.get(directory)
+            if row is None:
+                continue
+            if self._files.children(directory, limit=1):
+                self._files.put(directory, msgspec.structs.replace(row, listed=False))
             else:
-                self.forget(path, inside)
-        top = self._files.get(root)
-        if top is None:
-            return
-        if self._files.children(root, limit=1):
-            self._files.put(root, msgspec.structs.replace(top, listed=False))
-        else:
-            self._supersede(top, root)
-            self._files.delete(root)
+                self._supersede(row, directory)
+                self._files.delete(directory)
+
+    def _forget_inside(self, directory: bytes, keep: Collection[bytes]) -> None:
+        start, low = directory.rstrip(b"/") + b"/", b""
+        while rows := self._files.children(directory, low, limit=PIECE):
+            for name, row in rows.items():
+                if start + name not in keep:
+                    self._gone(start + name, row, Origin.SCAN, told=False)
+                low = name + b"\0"
 
 
 def _is_told(whats: Sequence[What], now: State | None, row: Row) -> bool:

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from provd.core.dependency import is_under
 from provd.core.notice import Lost, Moved, Notice, Touched, What
 from provd.recorder.items import moved
+from provd.recorder.renames import Below
 
 ROUNDS: Final = 16
 """Times that a place is looked at in vain for somebody who waits until a gap says that nobody knows."""
@@ -40,9 +40,9 @@ class Doubts:
         self.number = 0
         self.cause = 0
         """The number of the doubt that what is added now follows from: who waits for that one waits for this one."""
-        self._doubts: dict[bytes, Doubt] = {}
-        self._looked: set[bytes] = set()
-        self._before: dict[bytes, float] = {}
+        self._doubts: Below[Doubt] = Below()
+        self._looked: Below[None] = Below()
+        self._before: Below[float] = Below()
 
     def __bool__(self) -> bool:
         return bool(self._doubts)
@@ -60,46 +60,55 @@ class Doubts:
             return
         if not self.cause:
             self.number += 1
-        self._doubts[path] = Doubt(inside or (known is not None and known.inside), self.cause or self.number)
+        self._doubts.put(path, Doubt(inside or (known is not None and known.inside), self.cause or self.number))
 
     def looked(self, directory: bytes) -> None:
         """Something in this directory was looked at by its path."""
-        self._looked.add(directory)
+        self._looked.put(directory, None)
 
     def moved(self, source: bytes, path: bytes, now: float) -> None:
         """A directory got another name: what was looked at by the old one may have been something else."""
-        late = [d for d, at in self._before.items() if is_under(d, source) and now - at <= _LATE]
-        for directory in (*(d for d in self._looked if is_under(d, source)), *late):
+        for directory in self._looked.at_or_below(source):
+            self._looked.pop(directory)
+            self._before.pop(directory)
             self.add(moved(directory, source, path), inside=True)
-            self._looked.discard(directory)
-            self._before.pop(directory, None)
-        for at in [p for p in self._doubts if is_under(p, source)]:
-            doubt = self._doubts.pop(at)
-            known = self._doubts.get(moved(at, source, path))
+        for directory in self._before.at_or_below(source):
+            at = self._before.pop(directory)
+            if at is not None and now - at <= _LATE:
+                self.add(moved(directory, source, path), inside=True)
+        for place in self._doubts.at_or_below(source):
+            doubt = self._doubts.pop(place)
+            assert doubt is not None
+            known = self._doubts.get(moved(place, source, path))
             if known is not None:
                 doubt.inside = doubt.inside or known.inside
                 doubt.number = min(doubt.number, known.number)
-            self._doubts[moved(at, source, path)] = doubt
+            self._doubts.put(moved(place, source, path), doubt)
 
     def quiet(self, now: float) -> None:
         """All that happened until now was taken: what was looked at by its path was what it seemed to be."""
-        if self._looked:
-            self._before = {d: at for d, at in self._before.items() if now - at <= _LATE}
-            self._before.update(dict.fromkeys(self._looked, now))
-            self._looked.clear()
+        if not self._looked:
+            return
+        for directory, at in list(self._before):
+            if now - at > _LATE:
+                self._before.pop(directory)
+        for directory, _ in self._looked:
+            self._before.put(directory, now)
+        self._looked.clear()
 
     def first(self, count: int) -> list[tuple[bytes, Doubt]]:
         """The doubts that are longest there."""
-        return [doubt for doubt, _ in zip(self._doubts.items(), range(count), strict=False)]
+        return [doubt for doubt, _ in zip(self._doubts, range(count), strict=False)]
 
     def settle(self, path: bytes) -> None:
         """The place was looked at, and it was that place."""
-        self._doubts.pop(path, None)
+        self._doubts.pop(path)
 
     def in_vain(self, path: bytes, *, urgent: bool) -> bool:
         """Something above the place was moved meanwhile; whether a gap is to say so, since somebody waits for it."""
         doubt = self._doubts.pop(path)
-        self._doubts[path] = doubt  # the others have their turn
+        assert doubt is not None
+        self._doubts.put(path, doubt)  # the others have their turn
         doubt.rounds += urgent
         if doubt.told or doubt.rounds < ROUNDS:
             return False

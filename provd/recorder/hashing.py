@@ -22,6 +22,7 @@ from provd.core.mutation import State
 from provd.core.records import DigestState, Hashed, Mutation, MutationKind, Origin
 from provd.disk.states import BIGGEST, SMALL, TICK, Sum, Summed, summed
 from provd.disk.workers import Workers
+from provd.recorder.renames import Renames
 from provd.store import Writer
 from provd.store.files import UNSEEN, Files, Row
 
@@ -33,6 +34,8 @@ _BATCH_SECONDS: Final = 0.1
 _TRIES: Final = 3
 _REMOTE_SECONDS: Final = 30.0
 _NICE: Final = 10
+_MOVES: Final = 1000
+"""Renamed directories that are remembered, at least, before what is not needed is forgotten."""
 
 
 class _Waiting(NamedTuple):
@@ -121,7 +124,8 @@ class Hashing:
         # The first one is taken again and again: of a plain dict that walks over all that were taken before.
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         self._big: OrderedDict[int, bytes] = OrderedDict()
-        self._moves: list[tuple[int, bytes, bytes]] = []
+        self._moves = Renames()
+        self._most = _MOVES
         self._flying: int | None = None
         self._landed: list[Result] = []
         self._task: asyncio.Task[None] | None = None
@@ -145,8 +149,13 @@ class Hashing:
 
     def moved(self, position: int, source: bytes, path: bytes) -> None:
         """A directory got another name by the record at `position`: what waits below is found there."""
-        if len(self):
-            self._moves.append((position, source, path))
+        if not len(self):
+            return
+        self._moves.add(position, source, path)
+        if len(self._moves) > self._most:  # something may always wait: what all of it came after is of no use
+            flying = () if self._flying is None else (self._flying,)
+            self._moves.forget(min((*self._waiting, *self._big, *flying, *(result.of for result in self._landed))))
+            self._most = max(_MOVES, 2 * len(self._moves))
 
     def close(self) -> None:
         """Gives up what waits."""
@@ -212,10 +221,7 @@ class Hashing:
 
     def now(self, of: int, path: bytes) -> bytes:
         """Where the path of the mutation `of` is by now."""
-        for position, source, target in self._moves:
-            if position > of and path.startswith(source + b"/"):
-                path = target + path[len(source) :]
-        return path
+        return self._moves.now(path, of)
 
     def _fly(self) -> None:
         """Begins to hash one big file."""

@@ -15,7 +15,8 @@ from provd.core.notice import Covered, Lost, Moved, Scan
 from provd.core.records import Coverage, Gap
 from provd.disk.states import Unlisted, look, look_closely
 from provd.disk.workers import Workers
-from provd.recorder.items import Item, Looked, moved
+from provd.recorder.items import Item, Looked
+from provd.recorder.renames import Renames
 from provd.recorder.scanning import Scanning
 
 SLICE: Final = 64
@@ -111,11 +112,11 @@ class _Way:
     """Where the paths of a batch are, when all of it has happened: the steps that move directories."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._moves = [(n, step) for n, step in enumerate(steps) if isinstance(step, Moved) and step.is_dir]
+        self._renames = Renames()
+        for number, step in enumerate(steps, 1):
+            if isinstance(step, Moved) and step.is_dir:
+                self._renames.add(number, step.source, step.path)
 
     def now(self, path: bytes, number: int) -> bytes:
-        """Where the path of step `number` is by now, as far as the batch tells."""
-        for at, move in self._moves:  # few: most batches have none
-            if at > number:
-                path = moved(path, move.source, move.path)
-        return path
+        """Where the path of step `number` (from 0 on) is by now, as far as the batch tells."""
+        return self._renames.now(path, number + 1)

@@ -82,7 +82,7 @@ class Pump:
         self._roots = roots
         self.counters = Counters()
         self.scanning = Scanning(workers, self._write, self._intake.waits, self.kick, own)
-        self.scanning.ignored = ignored
+        self.scanning.lister.ignored = ignored
         self.scanning.coverage = self._coverage
         self.scanning.now = now
         self.scanning.begun = self._begun
@@ -155,7 +155,7 @@ class Pump:
         """Takes a root that was removed out of the table, but not the roots `keep` at, above or below it."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._forgets.append((root, tuple(keep), future))
-        self.scanning.forget(root)
+        self.scanning.forget(root, keep)
         self.kick()
         await future
 

@@ -19,7 +19,7 @@ from provd.core.dependency import ABSENT, PATH_KINDS, Dependency, Kind, algorith
 from provd.core.entry import Entry, EntryId, Kept, Standing
 from provd.core.facts import Question
 from provd.core.reading import Reading
-from provd.core.verdict import Judgement, Verdict
+from provd.core.verdict import Fault, Judgement, Verdict
 from provd.inquiry import Findings, Unread, settle_again
 from provd.recorder.showing import Shown
 from provd.store import Writer
@@ -228,7 +228,7 @@ class Apply:
         return answer if superseded is None else answer | {"superseded": superseded}
 
     def _answer(self, writer: Writer, version: int, entry: Entry, born: Judgement) -> dict[str, Any]:
-        judged = msgspec.structs.replace(born, entry=entry)
+        judged = msgspec.structs.replace(born, entry=entry, faults=tuple(map(self._explained, born.faults)))
         deps = entry.deps or ()
         absent = [k for k in deps if k.dep.kind in PATH_KINDS and self._is_absent(k)]
         unproven = [
@@ -248,6 +248,15 @@ class Apply:
             if len(listed) > MAX_TOLD:
                 answer[name] = len(listed) - MAX_TOLD
         return answer
+
+    def _explained(self, fault: Fault) -> Fault:
+        """What was not proven since it could not be read says so."""
+        if fault.why != "unproven" or fault.dep is None or fault.dep.kind not in PATH_KINDS:
+            return fault
+        found = self._found.get(reading_for(fault.dep, None))
+        if found is None or found.trouble is None:
+            return fault
+        return msgspec.structs.replace(fault, detail=f"{found.trouble}: {found.detail}")
 
     def _is_absent(self, kept: Kept) -> bool:
         found = self._found.get(reading_for(kept.dep, kept.digest))

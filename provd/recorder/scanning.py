@@ -18,18 +18,15 @@ from provd.core.dependency import is_under
 from provd.core.mutation import DIRECTORY, State
 from provd.core.notice import Notice
 from provd.core.records import Coverage, Gap, Origin
-from provd.disk.states import SLICE, Listing, Unlisted, listing, listing_at_once, look, look_closely
+from provd.disk.states import SLICE, Listing, Unlisted, look, look_closely
 from provd.disk.workers import Workers
 from provd.recorder.doubts import Doubts, shakes
 from provd.recorder.items import Contents, Item, Outcome
-from provd.watch.base import Ignored
+from provd.recorder.lister import CHUNK, Lister
 
-CHUNK: Final = 2000
-"""Names that are compared in one item, and about as many in one command."""
 _DOUBTFUL: Final = 16
-_PATIENCE: Final = 5.0
-_RELISTED: Final = 3
 _FORGIVEN: Final = 60.0
+_REMEMBERED: Final = 1000
 _LONGEST: Final = 30.0
 
 log = structlog.get_logger("pump")
@@ -71,23 +68,20 @@ class Scanning:
         kick: Callable[[], None],
         own: Sequence[bytes],
     ) -> None:
-        self.ignored: Ignored = lambda _path, _is_dir: False
         self.coverage: Callable[[bytes], tuple[str, str]] = lambda _path: ("none", "")
         self.now: Callable[[], int] = lambda: 0
         self.backoff = 0.5
         self.begun: Callable[[], None] = lambda: None
         self.ahead: Callable[[], list[Notice] | None] = list
         self.doubts = Doubts()
-        self.ended: Callable[[bytes, float], None] = lambda _path, _seconds: None
-        self._workers = workers
+        self.lister = Lister(workers, waits, kick, own)
         self._apply = apply
         self._waits = waits
         self._kick = kick
-        self._own = frozenset(own)
         self._queue: deque[Scan] = deque()
         self._current: Scan | None = None
         self._lost: dict[bytes, tuple[int, float]] = {}
-        self._flight: _Flight | None = None
+        self._remembered = _REMEMBERED
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -123,12 +117,14 @@ class Scanning:
         times, last = self._lost.get(path, (0, now))
         times = 0 if now - last > _FORGIVEN else times
         self._lost[path] = (times + 1, now)
+        if len(self._lost) > self._remembered:
+            self._lost = {at: lost for at, lost in self._lost.items() if now - lost[1] <= _FORGIVEN}
+            self._remembered = max(_REMEMBERED, 2 * len(self._lost))
         return float(min(self.backoff * 2 ** (times - 1), _LONGEST)) if times else 0.0
 
     def touched(self, directory: bytes) -> None:
         """Something happened in this directory."""
-        if self._flight is not None and self._flight.path == directory:
-            self._flight.touched = True
+        self.lister.touched(directory)
 
     def moved(self, source: bytes, path: bytes) -> None:
         """A directory got another name: what was looked at by the old one may have been something else."""
@@ -136,19 +132,22 @@ class Scanning:
         for scan in (*self._queue, *((self._current,) if self._current else ())):
             if scan.begun and (is_under(source, scan.path) or is_under(path, scan.path)):
                 scan.stack.append(path)
-        if self._flight is not None:
-            self._flight.touched = True
+        self.lister.shaken()
 
     def quiet(self) -> None:
         """All that happened until now was taken: what was looked at by its path was what it seemed to be."""
         self.doubts.quiet(asyncio.get_running_loop().time())
 
-    def forget(self, root: bytes) -> None:
-        """No scan of a root that was removed."""
-        for scan in [s for s in self._queue if s.path == root]:
+    def forget(self, root: bytes, keep: Sequence[bytes] = ()) -> None:
+        """No scan of a root that was removed, nor of anything in it that is not in one of the roots `keep`."""
+
+        def is_left(scan: Scan) -> bool:
+            return is_under(scan.path, root) and not any(is_under(scan.path, kept) for kept in keep)
+
+        for scan in [scan for scan in self._queue if is_left(scan)]:
             self._queue.remove(scan)
             scan.done()
-        if self._current is not None and self._current.path == root:
+        if self._current is not None and is_left(self._current):
             self._finish(self._current)
 
     def close(self) -> None:
@@ -206,7 +205,7 @@ class Scanning:
         found: list[tuple[bytes, Sequence[Item]]] = []
         for path, doubt in some:
             self.doubts.looked(path)
-            if self._may_hang(path):
+            if self.lister.may_hang(path):
                 self.want(path)
                 self.doubts.settle(path)
             else:
@@ -231,10 +230,10 @@ class Scanning:
             self.doubts.cause = 0
 
     async def _doubted(self, path: bytes, *, inside: bool) -> Sequence[Item]:
-        found = await self._list(path) if inside else Unlisted(gone=True, why="")
+        found = await self.lister.in_slices(path) if inside else Unlisted(gone=True, why="")
         if isinstance(found, Listing):
-            return self._contents(path, found, guarded=True)
-        if self._aside(path, is_dir=inside):
+            return await self.lister.contents(path, found, guarded=True)
+        if self.lister.aside(path, is_dir=inside):
             return []
         now = look_closely(path) if found.gone else found
         if isinstance(now, Unlisted) and not now.gone:
@@ -244,8 +243,7 @@ class Scanning:
     async def _begin(self, scan: Scan) -> None:
         self.begun()
         scan.begun = True
-        scan.at = asyncio.get_running_loop().time()
-        if self._may_hang(scan.path):
+        if self.lister.may_hang(scan.path):
             scan.stack = [scan.path]  # whether it is there is found by listing it
             return
         now = look(scan.path)
@@ -262,22 +260,23 @@ class Scanning:
                 turn = size + SLICE
                 await asyncio.sleep(0)
             directory = scan.stack.pop()
-            if self._may_hang(directory):
+            if self.lister.may_hang(directory):
                 if items:
                     scan.stack.append(directory)
                     break
-                found = self._listed_apart(directory)
+                found = self.lister.apart(directory)
                 if found is None:
                     scan.stack.append(directory)
                     return False
             else:
-                found = await self._list(directory)
+                found = await self.lister.in_slices(directory)
             if isinstance(found, Listing):
-                items += self._contents(directory, found)
+                contents = await self.lister.contents(directory, found)
+                items += contents
                 size += len(found.names) + 1
                 prefix = directory.rstrip(b"/") + b"/"
-                below = [n for n, state in found.names.items() if state.sort == DIRECTORY]
-                scan.stack += [prefix + n for n in reversed(below) if not self._aside(prefix + n, is_dir=True)]
+                below = [n for item in contents for n, state in item.names.items() if state.sort == DIRECTORY]
+                scan.stack += [prefix + n for n in reversed(below)]
             elif not found.gone:
                 log.info("a directory cannot be listed", path=os.fsdecode(directory), why=found.why)
             if self._waits():
@@ -289,13 +288,13 @@ class Scanning:
         if scan.first:
             coverage, why = self.coverage(scan.path)
             await self._apply([Coverage(self.now(), scan.path, coverage, why)])
-        self.ended(scan.path, asyncio.get_running_loop().time() - scan.at)
         self._finish(scan)
 
     def abandon(self) -> None:
         """Gives up what is under way, since it failed; the scan is wanted anew, ever later."""
         self.doubts.forget()
-        scan, self._current, self._flight = self._current, None, None
+        scan, self._current = self._current, None
+        self.lister.drop()
         if scan is not None:
             self._lost.setdefault(scan.path, (1, asyncio.get_running_loop().time()))
             again = self.want(scan.path, first=scan.first, delay=self._delay(scan.path))
@@ -303,7 +302,7 @@ class Scanning:
 
     def _finish(self, scan: Scan) -> None:
         self._current = None
-        self._flight = None
+        self.lister.drop()
         scan.done()
 
     # listing
@@ -311,85 +310,15 @@ class Scanning:
     async def list_for(self, directory: bytes, but: frozenset[bytes], at: bytes) -> Sequence[Item] | None:
         """What a directory that has appeared holds; `at` is where it should be by now. None where it is not there."""
         self.touched(at)
-        if self._may_hang(at):
+        if self.lister.may_hang(at):
             self.want(directory)
             return []
-        found = await self._list(at)
+        found = await self.lister.in_slices(at)
         if isinstance(found, Listing):
-            return self._contents(directory, found, but=but, origin=Origin.WATCH)
+            return await self.lister.contents(directory, found, but=but, origin=Origin.WATCH)
         if not found.gone:
             return [Gap(self.now(), directory, f"it cannot be listed: {found.why}")]
         return None
-
-    async def _list(self, directory: bytes) -> Listing | Unlisted:
-        """Lists a directory in slices, so that others have their turn."""
-        for found in listing(directory):
-            if found is not None:
-                return found
-            self._waits()  # the kernel's queue must not fill meanwhile
-            await asyncio.sleep(0)
-        raise AssertionError(directory)
-
-    def _listed_apart(self, directory: bytes) -> Listing | Unlisted | None:
-        """What a thread found in a directory that may hang; None until it is back."""
-        flight = self._flight
-        if flight is None or flight.path != directory:
-            self._flight = _Flight(self._workers, directory, self._kick)
-            return None
-        found = flight.found
-        if found is None:
-            return None
-        self._flight = None
-        if flight.touched and flight.times < _RELISTED:
-            self._flight = _Flight(self._workers, directory, self._kick, flight.times + 1)
-            return None
-        return found
-
-    def _may_hang(self, path: bytes) -> bool:
-        return self._workers.mounts.now().may_hang_at(path) is not None
-
-    def _aside(self, path: bytes, *, is_dir: bool) -> bool:
-        return path in self._own or self.ignored(path, is_dir)
-
-    def _contents(
-        self,
-        directory: bytes,
-        found: Listing,
-        *,
-        but: frozenset[bytes] = frozenset(),
-        origin: Origin = Origin.SCAN,
-        guarded: bool = False,
-    ) -> list[Contents]:
-        """A listing as items of a bounded size."""
-        prefix = directory.rstrip(b"/") + b"/"
-        aside = frozenset(n for n, s in found.names.items() if self._aside(prefix + n, is_dir=s.sort == DIRECTORY))
-        names = [(n, s) for n, s in found.names.items() if n not in aside]
-        pieces = [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)] or [[]]
-        lows = [b"", *(piece[0][0] for piece in pieces[1:])]
-        return [
-            Contents(
-                directory, dict(piece), low, high, but, aside, found.ino, origin, last=high is None, guarded=guarded
-            )
-            for piece, low, high in zip(pieces, lows, [*lows[1:], None], strict=True)
-        ]
-
-
-class _Flight:
-    """A directory that a thread lists. `touched` says that something happened there meanwhile."""
-
-    def __init__(self, workers: Workers, path: bytes, kick: Callable[[], None], times: int = 0) -> None:
-        self.path = path
-        self.times = times
-        self.touched = False
-        self.found: Listing | Unlisted | None = None
-        self._task = asyncio.ensure_future(self._fly(workers, kick))
-
-    async def _fly(self, workers: Workers, kick: Callable[[], None]) -> None:
-        try:
-            self.found = await workers.call(listing_at_once, self.path, timeout=_PATIENCE, about=self.path)
-        except Exception as error:  # noqa: BLE001  it is told, and the scan goes on
-            self.found = Unlisted(gone=False, why=str(error))
-        kick()
 
 
 def _name(path: bytes, now: State | None) -> Contents:

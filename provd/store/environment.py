@@ -41,7 +41,7 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
     "roots": {},  # path to the root
     "files": {},  # directory number and name to what was last known of it
     "touched": {},  # path to the newest mutations that name it
-    "gaps": {},  # path to the newest gap of the tree there
+    "gaps": {},  # path to the newest gaps of the tree there, below it and in it
 }
 
 

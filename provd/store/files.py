@@ -205,18 +205,21 @@ class Files:
 
     def _number(self, directory: bytes, *, make: bool = False) -> int | None:
         """The number of a directory, None where it is not known as one; `make` makes it known."""
-        known = self._numbers.get(directory)
-        if known is not None:
-            return known
-        key = self._key(directory, make=make)
-        row = None if key is None else self._at(key)
-        if row is None or not row.is_directory:
-            if key is None or not make:
-                return None
-            row = msgspec.structs.replace(row or _ROOT, state=UNKNOWN, digest=b"", number=self._next())
-            self._write(key, row)
-        self._numbers[directory] = row.number
-        return row.number
+        todo: list[bytes] = []
+        while (known := self._numbers.get(directory)) is None:  # a path may have a thousand names: no recursion
+            todo.append(directory)
+            directory = directory.rpartition(b"/")[0] or b"/"
+        number = known
+        for path in reversed(todo):
+            key = _packed(number) + path.rpartition(b"/")[2]
+            row = self._at(key)
+            if row is None or not row.is_directory:
+                if not make:
+                    return None
+                row = msgspec.structs.replace(row or _ROOT, state=UNKNOWN, digest=b"", number=self._next())
+                self._write(key, row)
+            number = self._numbers[path] = row.number
+        return number
 
     def _next(self) -> int:
         kept = self._txn.get(_COUNTER, db=self._db)

@@ -23,11 +23,11 @@ _POSITION: Final = struct.Struct(">Q")
 
 
 class Mention:
-    """The newest positions at which mutations named a path.
+    """The newest positions at which mutations named a path, or gaps and changes of coverage did.
 
     `newest` is that of any mutation of the path itself, `structural` of one that changed whether it is there or of
-    what type, `below` of any of something below it, `inside` of a structural one directly inside it. `hashed` is the
-    position of the digest of the `newest` one. 0 stands for none.
+    what type (as each gap may hide one that did), `below` of any of something below it, `inside` of a structural one
+    directly inside it. `hashed` is the position of the digest of the `newest` one. 0 stands for none.
     """
 
     __slots__ = ("below", "hashed", "inside", "newest", "structural")
@@ -72,12 +72,14 @@ def above(path: bytes) -> Iterator[bytes]:
 def _may_hold(pattern: glob.Pattern, relative: bytes, known: dict[bytes, glob.States]) -> bool:
     """As `pattern.may_hold`, remembering the states of directories."""
     directory, _, name = relative.rpartition(b"/")
-    if directory not in known:
-        if not _may_hold(pattern, directory, known):
-            known[directory] = frozenset()
-        else:
-            above_it, _, last = directory.rpartition(b"/")
-            known[directory] = pattern.step(known[above_it], last)[1]
+    todo: list[bytes] = []
+    at = directory
+    while at not in known:  # a path may have a thousand names: no recursion
+        todo.append(at)
+        at = at.rpartition(b"/")[0]
+    for below in reversed(todo):
+        known[below] = pattern.step(known[at], below.rpartition(b"/")[2])[1]
+        at = below
     matched, states = pattern.step(known[directory], name)
     return matched or bool(states)
 
@@ -89,8 +91,8 @@ class History(Rows):
         """The position of the newest gap for all."""
         return int(self._get("meta", b"gap_all") or 0)
 
-    def _mention(self, path: bytes) -> Mention:
-        row = self._get("touched", keys.written_key(path))
+    def _mention(self, path: bytes, table: str = "touched") -> Mention:
+        row = self._get(table, keys.written_key(path))
         return Mention() if row is None else Mention(*_POSITIONS.unpack_from(row))
 
     def _mentioned_below(self, directory: bytes, after: int, *, structural: bool) -> Iterator[tuple[bytes, int]]:
@@ -141,19 +143,12 @@ class History(Rows):
 
         A change of coverage is one. With `below` also those of places below it, with `inside` of those directly in it.
         """
-        newest = max(self.gap_all(), self._gap_at(path), *(self._gap_at(up) for up in above(path)))
-        if below or inside:
-            start = path.rstrip(b"/") + b"/"
-            prefix = keys.path_key(start)
-            for _, row in self._rows("gaps", prefix, prefix):
-                position, place = _POSITION.unpack_from(row)[0], row[_POSITION.size :]
-                if position > newest and is_under(place, path) and (below or b"/" not in place[len(start) :]):
-                    newest = position
-        return newest
+        there = self._mention(path, "gaps")
+        newest = max(self.gap_all(), there.newest, *(self._gap_at(up) for up in above(path)))
+        return max(newest, there.below if below else 0, there.inside if inside else 0)
 
     def _gap_at(self, path: bytes) -> int:
-        row = self._get("gaps", keys.written_key(path))
-        return 0 if row is None else int(_POSITION.unpack_from(row)[0])
+        return self._mention(path, "gaps").newest
 
     def hashed(self, position: int, mutation: records.Mutation) -> int | None:
         """The position of the digest of a mutation that was recorded without, if it is the newest of its path."""

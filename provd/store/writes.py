@@ -34,8 +34,9 @@ class Writer(View):
         self._head = super().head()
         self.now = now
         self.wrote = 0
-        self._mentions: dict[bytes, Mention] = {}  # what this transaction says of paths, not written yet
-        self._chains: dict[bytes, tuple[Mention, ...]] = {}  # of those, the ones above what is in a directory
+        # What this transaction says of paths and is not written yet; and the ones above what is in a directory.
+        self._mentions: dict[str, dict[bytes, Mention]] = {"touched": {}, "gaps": {}}
+        self._chains: dict[tuple[str, bytes], tuple[Mention, ...]] = {}
 
     def head(self) -> int:
         """The position of the newest record."""
@@ -68,26 +69,27 @@ class Writer(View):
 
     def finish(self) -> None:
         """Writes what waits to be written; to be called before the transaction is committed, and harmless before."""
-        table = self._tables["touched"]
-        for path, there in self._mentions.items():
-            if there.empty:
-                self._txn.delete(keys.written_key(path), db=table)
-            else:
-                self._txn.put(keys.written_key(path), there.row(path), db=table)
-        self._mentions.clear()
+        for name, mentions in self._mentions.items():
+            table = self._tables[name]
+            for path, there in mentions.items():
+                if there.empty:
+                    self._txn.delete(keys.written_key(path), db=table)
+                else:
+                    self._txn.put(keys.written_key(path), there.row(path), db=table)
+            mentions.clear()
         self._chains.clear()
 
-    def _mention(self, path: bytes) -> Mention:
-        return self._mentions.get(path) or super()._mention(path)
+    def _mention(self, path: bytes, table: str = "touched") -> Mention:
+        return self._mentions[table].get(path) or super()._mention(path, table)
 
     def _mentioned_below(self, directory: bytes, after: int, *, structural: bool) -> Iterator[tuple[bytes, int]]:
         self.finish()
         return super()._mentioned_below(directory, after, structural=structural)
 
-    def _changing(self, path: bytes) -> Mention:
-        there = self._mentions.get(path)
+    def _changing(self, path: bytes, table: str = "touched") -> Mention:
+        there = self._mentions[table].get(path)
         if there is None:
-            there = self._mentions[path] = super()._mention(path)
+            there = self._mentions[table][path] = super()._mention(path, table)
         return there
 
     def _note(self, position: int, record: records.Record) -> None:
@@ -102,29 +104,29 @@ class Writer(View):
                 if there.newest == record.of:
                     there.hashed = position
             case records.Gap() if record.scope != records.ALL:
-                self._put("gaps", keys.written_key(record.scope), clock.key(position) + record.scope)
+                self._note_path(position, record.scope, structural=True, table="gaps")
             case records.Coverage():  # what is watched from here on only was not watched before
-                self._put("gaps", keys.written_key(record.path), clock.key(position) + record.path)
+                self._note_path(position, record.path, structural=True, table="gaps")
             case _:
                 pass
 
-    def _note_path(self, position: int, path: bytes, *, structural: bool) -> None:
-        there = self._changing(path)
+    def _note_path(self, position: int, path: bytes, *, structural: bool, table: str = "touched") -> None:
+        there = self._changing(path, table)
         there.newest, there.hashed = position, 0
         if structural:
             there.structural = position
-        chain = self._chain(path)
+        chain = self._chain(path, table)
         for there in chain:
             there.below = position
         if structural and chain:
             chain[0].inside = position
 
-    def _chain(self, path: bytes) -> tuple[Mention, ...]:
+    def _chain(self, path: bytes, table: str) -> tuple[Mention, ...]:
         """The directories above a path, nearest first: the same for all that is in one directory."""
         directory = path.rpartition(b"/")[0] if path != b"/" else path
-        chain = self._chains.get(directory)
+        chain = self._chains.get((table, directory))
         if chain is None:
-            chain = self._chains[directory] = tuple(self._changing(place) for place in above(path))
+            chain = self._chains[table, directory] = tuple(self._changing(place, table) for place in above(path))
         return chain
 
     def _forget_paths(self, position: int, record: records.Record) -> None:
@@ -132,14 +134,17 @@ class Writer(View):
         match record:
             case records.Mutation():
                 for path in names(record):
-                    for place in (path, *above(path)):
-                        self._changing(place).forget(position)
-            case records.Gap() if record.scope != records.ALL and self._gap_at(record.scope) == position:
-                self._delete("gaps", keys.written_key(record.scope))
-            case records.Coverage() if self._gap_at(record.path) == position:
-                self._delete("gaps", keys.written_key(record.path))
+                    self._forget_path(position, path, "touched")
+            case records.Gap() if record.scope != records.ALL:
+                self._forget_path(position, record.scope, "gaps")
+            case records.Coverage():
+                self._forget_path(position, record.path, "gaps")
             case _:
                 pass
+
+    def _forget_path(self, position: int, path: bytes, table: str) -> None:
+        for place in (path, *above(path)):
+            self._changing(place, table).forget(position)
 
     def trim(self, keep_records: int, oldest_at: int) -> int:
         """Trims up to a slice of the oldest records: those over `keep_records`, and those older than `oldest_at` (ns).

@@ -16,8 +16,8 @@ from provd.watch.mounted import MountPoints
 from provd.watch.syscalls import Kernel
 
 _REALTIME_COARSE: Final = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-_TICK: Final = int(time.clock_getres(_REALTIME_COARSE) * 0.95e9)
-"""Nanoseconds by which two stamps of one tick may differ, where one is of the tick and the other fine."""
+_TICK: Final = int(time.clock_getres(_REALTIME_COARSE) * 1.5e9)
+"""Nanoseconds by which two stamps of one call may differ, where one is of the tick (which may be late) and one fine."""
 _FEW: Final = 256
 """In a directory with more members than this nobody looks when each was made."""
 _OPENING: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)

@@ -191,7 +191,7 @@ class Fleet:
         if given is None:
             return RootState("none", "gone", "none", (Uncovered(root, "it is not watched"),))
         state = given.watcher.state(root)
-        if not given.doubt:
+        if not given.doubt or state.state == "gone":  # of what is not there nothing else matters
             return state
         coverage = "partial" if state.coverage == "whole" else state.coverage
         name = "degraded" if state.state == "watching" and given.watcher is not self._poll else state.state

@@ -207,7 +207,7 @@ class Roots(Places):
         try:
             found = os.lstat(root.path)
         except (FileNotFoundError, NotADirectoryError):
-            return "the root does not exist: make it again and add it, or remove it"
+            return "the root does not exist: put it back, or make it anew and add it, or remove it"
         except OSError as error:
             return f"the root cannot be looked at: {error.strerror}"
         if (found.st_dev, found.st_ino) == (root.dev, root.ino):

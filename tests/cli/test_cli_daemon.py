@@ -143,7 +143,7 @@ def test_status(cli: Cli) -> None:
         "/q  gone  the directory is gone",
         "not watched: /q/\\x1b (limit)",
         "entries    active 2, archived 1",
-        "id 5, writes object:o",
+        "       5  object:o\n",
         "count 9, p50_us 80.5",
         "novel      a; b",
     ):
@@ -199,7 +199,7 @@ def test_audit(cli: Cli) -> None:
     got = cli("audit", "--root", "r", "--sample", "5", code=1)
 
     assert "/r/f  deleted  was xxh3:aaaaaaaaaaaa…, is absent" in got.out
-    assert "3 files read, 1 differs" in got.err
+    assert "3 files compared, 1 differs" in got.err
     assert cli.fake.params_of("daemon.audit") == {"root": f"{cli.here}/r", "sample": 5}
     assert cli("audit", "--json", code=1).json == answer
 
@@ -207,7 +207,7 @@ def test_audit(cli: Cli) -> None:
     assert cli("audit").out == ""
     assert cli.fake.params_of("daemon.audit") == {}
     cli.fake.answers["daemon.audit"] = {"files": 1, "mismatches": [mismatch]}
-    assert cli("audit", code=1).err == "1 file read, 1 differs\n"
+    assert cli("audit", code=1).err == "1 file compared, 1 differs\n"
 
 
 def test_watch(cli: Cli) -> None:
@@ -327,6 +327,14 @@ def test_a_reason_without_a_fix_has_none(cli: Cli) -> None:
     assert "more" not in out
 
 
+def test_directories_that_are_not_watched_one_by_one_are_not_counted(cli: Cli) -> None:
+    polled = _HERE | {"state": "watching", "coverage": "partial", "files": 1, "directories": 0}
+    gone = {"path": "/g", "state": "gone", "coverage": "none", "files": 1, "directories": 0}
+    cli.fake.answers["daemon.status"] = {"roots": [polled, gone]}
+
+    assert [line.split()[1:] for line in cli("status").out.splitlines() if "holds" in line] == [["1", "file"]]
+
+
 def test_watch_ls_of_nothing(cli: Cli) -> None:
     cli.fake.answers["root.list"] = {"roots": []}
 
@@ -395,6 +403,7 @@ def test_action_ls(cli: Cli) -> None:
     item = {
         "id": 17,
         "writes": ["object:o", "/f"],
+        "paths": ["/f"],
         "session": "s",
         "turn": None,
         "hold": False,

@@ -102,6 +102,14 @@ def test_a_terminal_is_not_steered_by_what_was_typed(cli: Cli) -> None:
     assert "\x1b" not in cli("\x1b[2J", code=2).err
 
 
+@pytest.mark.parametrize("typed", ["put k --dep", "watch add --ignore", "log -n x"])
+def test_a_wrong_option_leads_to_the_help_of_its_command(cli: Cli, typed: str) -> None:
+    words = typed.split()
+    command = " ".join(word for word in words[:-1] if not word.startswith("-") and word != "k")
+
+    assert cli(*words, code=2).err.splitlines()[-1] == f"  next: provd {command} --help"
+
+
 def test_the_nearest_option(cli: Cli) -> None:
     assert "--json" in cli("status", "--jsn", code=2).err
 

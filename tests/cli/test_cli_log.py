@@ -40,14 +40,14 @@ _RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7}, "late k version 7 in global"),
     (_mutation("created", "/r/n", digest_state="pending", actor={"unknown": True}), "+ created /r/n (not hashed yet)"),
     (_mutation("created", "/r/n", digest=_A, digest_state="done"), "+ created /r/n xxh3:aaaaaaaaaaaa…"),
-    (_mutation("modified", "/r/n", digest_state="superseded"), "~ modified /r/n (written again before it was hashed)"),
+    (_mutation("modified", "/r/n", digest_state="superseded"), "~ modified /r/n (changed again before it was hashed)"),
     (_mutation("modified", "/r/n", digest_state="unreadable"), "~ modified /r/n (could not be read)"),
     (_mutation("deleted", "/r/n", origin="scan"), "- deleted /r/n  (found by a scan)"),
     (_mutation("attrib", "/r/n", actor={"session": "s", "turn": 0, "action": 9}), _BY_ACTION),
     ({"type": "hashed", "of": 3, "path": "/r/n", "digest": _A, "digest_state": "done"}, "of 3 /r/n xxh3:aaaaaaaaaaaa…"),
     (
         {"type": "hashed", "of": 3, "path": "/r/n", "digest": None, "digest_state": "superseded"},
-        "of 3 /r/n (written again before it was hashed)",
+        "of 3 /r/n (changed again before it was hashed)",
     ),
     ({"type": "novel", "thing": {"a": 1}}, "thing={'a': 1}"),
 ]

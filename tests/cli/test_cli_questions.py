@@ -74,6 +74,13 @@ def test_check_names_what_is_at_fault(cli: Cli) -> None:
     assert out.splitlines()[-1] == "    and 9 more"
 
 
+def test_check_of_no_entry_says_where_it_looked(cli: Cli) -> None:
+    fault = {"dep": None, "why": "no-entry", "detail": "looked in root /r", "hint": "put it first"}
+    cli.fake.answers["entry.check"] = verdict("unknown", why="no-entry", evidence=[fault])
+
+    assert cli("check", "k", code=4).out.splitlines()[1:] == ["    looked in root /r"]
+
+
 def test_check_dependencies(cli: Cli) -> None:
     answer = verdict("dirty")
     del answer["key"]

@@ -60,7 +60,7 @@ def _story(cli: Cli, entry: dict[str, Any], *pages: dict[str, Any], code: int = 
     """What is told of what happened since, without the times."""
     cli.fake.answers |= {"entry.get": entry, "log.since": in_turn(*pages)}
     lines = cli("why", "k", code=code).out.splitlines()
-    start = next(at for at, line in enumerate(lines) if line.startswith(("  since then", "  nothing that it rests")))
+    start = next(at for at, line in enumerate(lines) if line.startswith(("  since then", "  none of these")))
     told = lines[start + 1 : lines.index("", start)]
     return [line.partition(".123  ")[2] or line.strip() for line in told]
 
@@ -77,8 +77,8 @@ def test_it_begins_with_the_put_and_ends_with_the_verdict(cli: Cli) -> None:
     assert lines[1].startswith("  root /r, put 2023-11-1")
     assert lines[1].endswith(".123 by session s1, turn 3, 2 times, clock c:0")
     assert lines[2:6] == ["", "  rests on:", f"    ✗ file:/r/f  read {_SHORT_A}", ""]
-    assert lines[6] == "  since then:"
-    assert lines[7].endswith(f".123  ~ modified /r/f {_SHORT_A} → {_SHORT_B}  (by whom is unknown)")
+    assert lines[6] == "  since then (where nobody is named, no action declared it):"
+    assert lines[7].endswith(f".123  ~ modified /r/f {_SHORT_A} → {_SHORT_B}")
     assert lines[8:11] == ["", "✗ dirty    k  (same)", "  standing active, version 7, checked content, as of c:1"]
     assert lines[12] == "  file:/r/f  changed"
     assert lines[-1] == "      next: read again"
@@ -146,8 +146,8 @@ def test_of_many_files_the_directories_above_them_are_asked_for(cli: Cli) -> Non
     )
 
     assert _story(cli, _entry(*deps), page) == [
-        "~ modified /r/0/7  (by whom is unknown)",
-        "> moved /r/2 from /r/1  (by whom is unknown)",
+        "~ modified /r/0/7",
+        "> moved /r/2 from /r/1",
     ]
     assert cli.fake.params_of("log.since")["paths"] == ["/r/0", "/r/1"]
 
@@ -164,8 +164,8 @@ def test_digests_found_later_stand_with_their_mutations(cli: Cli) -> None:
 
     assert _story(cli, _entry("file:/r/f"), *pages) == [
         f"~ modified /r/f {_SHORT_A} → {_SHORT_B}  (session s1, turn 4, action 8)",
-        "~ modified /r/f (written again before it was hashed)  (found by a scan, by whom is unknown)",
-        f"~ modified /r/f {_SHORT_B} → {_SHORT_A}  (by whom is unknown)",
+        "~ modified /r/f (changed again before it was hashed)  (found by a scan)",
+        f"~ modified /r/f {_SHORT_B} → {_SHORT_A}",
     ]
 
 
@@ -178,15 +178,15 @@ def test_what_came_back_is_told(cli: Cli) -> None:
 
     deleted, moved, modified = _story(cli, _entry("file:/r/f"), page)
 
-    assert deleted == "- deleted /r/f  (by whom is unknown)"
-    assert moved == f"> moved /r/f from /r/tmp {_SHORT_A}  (by whom is unknown)"
-    assert modified == f"~ modified /r/f {_SHORT_A} (the same content)  (by whom is unknown)"
+    assert deleted == "- deleted /r/f"
+    assert moved == f"> moved /r/f from /r/tmp {_SHORT_A}"
+    assert modified == f"~ modified /r/f {_SHORT_A} (the same content)"
 
 
 def test_digests_of_two_algorithms_are_not_set_side_by_side(cli: Cli) -> None:
     page = _page(_mutation(9, "modified", "/r/f", digest=_B, digest_state="done"))
 
-    assert _story(cli, _entry(_DEPS[0]), page) == [f"~ modified /r/f {_SHORT_B}  (by whom is unknown)"]
+    assert _story(cli, _entry(_DEPS[0]), page) == [f"~ modified /r/f {_SHORT_B}"]
 
 
 _CONCERN = [
@@ -255,7 +255,17 @@ def test_objects_and_entries_are_looked_up_in_the_whole_log(cli: Cli) -> None:
 
     of_paths = _page(whole["records"][1], _mutation(17, "modified", "/r/f"))
     mixed = _story(cli, _entry("object:o", "entry:e", "file:/r/f"), of_paths, whole)
-    assert mixed == [*told, "~ modified /r/f  (by whom is unknown)"]
+    assert mixed == [*told, "~ modified /r/f"]
+
+
+def test_where_every_change_was_declared_nothing_is_said_of_others(cli: Cli) -> None:
+    record = _mutation(9, "modified", "/r/f", actor={"session": "s2", "action": 8})
+    cli.fake.answers |= {"entry.get": _entry("file:/r/f"), "log.since": _page(record)}
+
+    lines = cli("why", "k").out.splitlines()
+
+    assert lines[6] == "  since then:"
+    assert lines[7].endswith("~ modified /r/f  (session s2, action 8)")
 
 
 def test_the_output_is_bounded(cli: Cli) -> None:
@@ -270,7 +280,7 @@ def test_the_output_is_bounded(cli: Cli) -> None:
 
 def test_the_put_has_its_place_between_the_records(cli: Cli) -> None:
     page = _page(_mutation(5, "modified", "/r/f"), _mutation(9, "modified", "/r/f"))
-    touched = "~ modified /r/f  (by whom is unknown)"
+    touched = "~ modified /r/f"
 
     assert _story(cli, _entry("file:/r/f"), page) == [touched, "(here it was put)", touched]
     assert _story(cli, _entry("file:/r/f"), _page(_mutation(5, "modified", "/r/f"))) == [touched, "(here it was put)"]

@@ -13,7 +13,7 @@ from pumping import Scene, on_disk, play, same
 
 from provd.core.notice import Appeared, Moved, Touched, What
 from provd.core.records import Actor, DigestState, Hashed, Mutation, Origin
-from provd.recorder import applying, looking
+from provd.recorder import following, looking
 from provd.store.keys import OpenAction
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_rows_below_a_directory_that_is_gone_stay_until_its_own_notice(tmp_path:
 def test_a_directory_goes_in_slices_and_the_barrier_waits_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applying, "BUDGET", 10)
+    monkeypatch.setattr(following, "BUDGET", 10)
 
     async def body(scene: Scene) -> None:
         names = [f"d/{n % 3}/{n}" for n in range(50)]

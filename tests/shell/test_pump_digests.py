@@ -13,7 +13,7 @@ from pumping import Scene, play
 from provd.core.notice import What
 from provd.core.records import Actor, DigestState, Hashed, Mutation, MutationKind, Origin
 from provd.disk import states
-from provd.recorder import applying, hashing
+from provd.recorder import following, hashing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +103,7 @@ def test_what_is_no_file_has_no_digest_and_is_never_opened(tmp_path: Path) -> No
 
 def test_a_big_file_is_hashed_apart_and_a_huge_one_never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "SMALL", 10)
-    monkeypatch.setattr(applying, "BIGGEST", 1000)
+    monkeypatch.setattr(following, "BIGGEST", 1000)
 
     async def body(scene: Scene) -> None:
         await scene.begin()

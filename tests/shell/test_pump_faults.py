@@ -15,7 +15,7 @@ from provd.core import errors
 from provd.core.notice import Touched, What
 from provd.core.records import Coverage, DigestState, Gap, Mutation, Origin
 from provd.disk import states
-from provd.recorder import looking, mutations, scanning
+from provd.recorder import lister, looking, mutations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def digest(content: bytes) -> str:
 
 
 def test_a_directory_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "listing_at_once", hangs := Hanging())
+    monkeypatch.setattr(lister, "listing_at_once", hangs := Hanging())
 
     async def body(scene: Scene) -> None:
         await scene.begin("far/a", "b")
@@ -144,7 +144,7 @@ def test_a_first_scan_that_failed_is_made_again(tmp_path: Path) -> None:
                 raise ZeroDivisionError
             return real(path)
 
-        with mock.patch.object(scanning, "listing", listing):
+        with mock.patch.object(lister, "listing", listing):
             await scene.pump.scan(scene.root, first=True)
         assert any(isinstance(r, Coverage) for _, r in scene.records())
         assert same(scene.table(), on_disk(scene.root))

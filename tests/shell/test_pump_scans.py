@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -14,7 +16,8 @@ from pumping import Scene, on_disk, play, same
 from provd.core.notice import Covered, Lost, Scan, What
 from provd.core.records import Coverage, DigestState, Gap, Mutation, Origin
 from provd.disk import states
-from provd.recorder import applying, scanning
+from provd.recorder import following, lister
+from provd.store.files import Files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +41,7 @@ def digest(content: bytes) -> str:
 
 def test_the_first_scan_fills_the_table_and_records_the_coverage_alone(tmp_path: Path) -> None:
     async def body(scene: Scene) -> None:
-        with mock.patch.object(scanning, "CHUNK", 7):
+        with mock.patch.object(lister, "CHUNK", 7):
             for n in range(50):
                 scene.write(f"{n % 5}/{n}")
             os.symlink("x", scene.path("link"))
@@ -148,7 +151,7 @@ def test_a_scan_in_steps_lets_notices_go_first(tmp_path: Path) -> None:
             seen.append(path)
             return real(path)
 
-        with mock.patch.object(scanning, "listing", listing):
+        with mock.patch.object(lister, "listing", listing):
             await scene.pump.scan(scene.root)
         await scene.pump.settled()
         told = scene.mutations(head)
@@ -193,10 +196,100 @@ def test_a_change_of_coverage_is_a_record_and_a_gap(tmp_path: Path) -> None:
     play(tmp_path, body)
 
 
+def test_others_have_their_turn_while_a_huge_directory_is_matched_with_the_rules(tmp_path: Path) -> None:
+    asked = most = 0
+
+    def ignored(path: bytes, _is_dir: bool) -> bool:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        return path.endswith(b"7")
+
+    async def beat() -> None:
+        nonlocal asked
+        while True:
+            await asyncio.sleep(0)
+            asked = 0
+
+    async def body(scene: Scene) -> None:
+        scene.pump.scanning.lister.ignored = ignored
+        beating = asyncio.ensure_future(beat())
+        await scene.begin(*(f"d/{n}" for n in range(3000)))
+        beating.cancel()
+        assert states.SLICE // 2 < most <= states.SLICE + 2
+        assert set(scene.table()) == {scene.path("d"), *(scene.path(f"d/{n}") for n in range(3000) if n % 10 != 7)}
+
+    play(tmp_path, body)
+
+
+def test_no_command_reads_all_that_is_gone_from_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 0
+    children = Files.children
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        nonlocal most
+        found = children(*arguments, **named)
+        most = max(most, len(found))
+        return found
+
+    async def body(scene: Scene) -> None:
+        head = await scene.begin(*(f"d/{n}" for n in range(200)))
+        for n in range(200):
+            if n % 50:
+                os.unlink(scene.path(f"d/{n}"))
+        scene.write("d/100", b"other")
+        monkeypatch.setattr(following, "BUDGET", 20)
+        monkeypatch.setattr(Files, "children", counted)
+        await scene.pump.scan(scene.root)
+        assert most <= 4 + following.BUDGET
+        gone = sorted(("deleted", f"d/{n}") for n in range(200) if n % 50)
+        assert sorted(scene.mutations(head)) == [*gone, ("modified", "d/100")]
+        assert same(scene.table(), on_disk(scene.root))
+
+    play(tmp_path, body)
+
+
+def test_a_scan_that_was_wanted_does_not_bring_a_removed_root_back(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("d/a", "in/root/a")
+        scene.pump.scanning.want(scene.path("d"))
+        inner = scene.pump.scanning.want(scene.path("in/root"))
+        scene.write("in/root/b")
+        await scene.pump.forget(scene.root, [scene.path("in/root")])
+        await scene.pump.settled()
+        assert set(scene.table()) == {scene.path(n) for n in ("in", "in/root", "in/root/a", "in/root/b")}
+        assert inner.begun
+        assert scene.mutations(head) == [("created", "in/root/b")]
+
+    play(tmp_path, body)
+
+
+def test_a_root_that_lies_deep_in_one_that_was_removed_is_kept(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        deep = scene.path("")
+        for _ in range(1000):
+            deep += b"/d"
+            os.mkdir(deep)
+        scene.write("a")
+        await scene.begin()
+        await scene.pump.forget(scene.root, [deep])
+        table = scene.table()
+        assert len(table) == 1000
+        assert deep in table
+        assert scene.row("a") is None
+        await scene.pump.forget(scene.root, [])
+        assert scene.row("") is None
+
+    try:
+        play(tmp_path, body)
+    finally:
+        subprocess.run(["rm", "-rf", tmp_path / "root"], check=True)  # pytest cannot
+
+
 def test_a_root_that_was_removed_is_forgotten_without_records_but_not_a_root_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applying, "BUDGET", 3)
+    monkeypatch.setattr(following, "BUDGET", 3)
 
     async def body(scene: Scene) -> None:
         head = await scene.begin(*(f"d/{n}" for n in range(10)), "in/root/a", "in/b")

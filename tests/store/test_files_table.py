@@ -179,3 +179,13 @@ def test_the_table_is_a_tree(some: list[tuple[str, bytes, bytes]]) -> None:
 
 def test_a_row_can_be_read_by_who_knows_fewer_fields() -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode([file().state]), type=Row) == file()
+
+
+def test_a_path_may_have_more_names_than_a_stack_has_frames(directory: str) -> None:
+    deep = b"/a" * 2000
+    with opened(directory) as store:
+        change(store, ("put", deep, file()))
+        with store.view() as view:
+            assert Files(view).get(deep) == file()
+            assert Files(view).get(deep + b"/x") is None
+            assert len(list(Files(view).below(b"/"))) == 2000

@@ -89,6 +89,8 @@ def test_the_newest_of_all_is_found_as_by_looking_at_all(
             here = max([gap_all, *(n for n, scope in gaps if is_under(path, scope))])
             assert view.newest_gap(path) == here
             assert view.newest_gap(path, below=True) == max([here, *(n for n, scope in gaps if is_under(scope, path))])
+            inside = [n for n, scope in gaps if scope != b"/" and (scope.rpartition(b"/")[0] or b"/") == path]
+            assert view.newest_gap(path, inside=True) == max([here, *inside])
 
     def last(writer: Writer) -> None:
         compare(writer)
@@ -106,7 +108,7 @@ def test_the_newest_of_all_is_found_as_by_looking_at_all(
         with store.view() as view:
             compare(view)
             assert view.oldest() == min(held, default=0)
-        store.run(lambda writer: [writer.trim(1, 0), writer.append(gap())])
+        store.run(lambda writer: [writer.trim(1, 0), writer.append(gap(scope=b"/"))])
         store.run(lambda writer: writer.trim(1, 0))
         with store.view() as view:
             assert (view.count("touched"), view.count("gaps")) == (0, 1), "what is trimmed leaves no row behind"
@@ -267,3 +269,22 @@ if __name__ == "__main__":  # how long it takes: python tests/store/test_history
                 now.newest_mutation(kept(text))
                 print(text, time.perf_counter() - began)  # noqa: T201
     assert SCOPE
+
+
+def test_a_member_may_lie_deeper_than_a_stack_has_frames(directory: str) -> None:
+    deep = b"/r" + b"/a" * 2000
+    with opened(directory) as store:
+        [position] = store.run(appending(mutation(deep + b"/x.py")))
+        with store.view() as view:
+            assert view.newest_mutation(kept(b"glob:/r/**/*.py")) == position
+            assert view.newest_mutation(kept(b"glob:/r/*/*.py")) is None
+
+
+def test_many_gaps_below_a_directory_are_one_look(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(directory) as store:
+        positions = store.run(appending(*(gap(scope=b"/r/d/%d" % n) for n in range(100))))
+        with store.view() as view:
+            monkeypatch.setattr(view, "_rows", None)
+            assert view.newest_gap(b"/r", below=True) == positions[-1]
+            assert view.newest_gap(b"/r", inside=True) == 0
+            assert view.newest_gap(b"/r/d", inside=True) == positions[-1]

@@ -36,6 +36,7 @@ class Scripted:
         self.notices: list[Notice] = []
         self.checked: list[bool] = []
         self.closed = False
+        self.gone: set[bytes] = set()
 
     def fileno(self) -> int:
         return self.fd
@@ -69,6 +70,8 @@ class Scripted:
 
     def state(self, root: bytes) -> RootState:
         assert root in self.roots
+        if root in self.gone:
+            return RootState(self.backend, "gone", "none", (Uncovered(root, "it is not there"),))
         return RootState(self.backend, "watching", "whole", directories=3)
 
     def close(self) -> None:
@@ -142,6 +145,14 @@ def test_inotify_by_order_on_a_network_file_system_covers_in_part_only() -> None
     assert fleet.uncovered(b"/local/file") == []
     bench.made["inotify"].notices = [Covered(b"/remote/d", "whole"), Covered(b"/local/d", "whole")]
     assert fleet.take(9) == [Covered(b"/remote/d", "partial", REMOTE), Covered(b"/local/d", "whole")]
+
+
+def test_of_a_root_that_is_gone_its_absence_is_told_and_not_how_it_would_be_watched() -> None:
+    bench = Bench("inotify", b"/remote")
+    bench.made["inotify"].gone.add(b"/remote")
+    state = bench.fleet.state(b"/remote")
+    assert (state.state, state.coverage) == ("gone", "none")
+    assert [place.why for place in state.uncovered] == ["it is not there"]
 
 
 @pytest.mark.parametrize("choice", ["auto", "inotify"])

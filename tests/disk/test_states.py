@@ -1,0 +1,41 @@
+"""Listing a directory for the log: its names in order, however many there are, and never much in one go."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provd.disk import states
+from provd.disk.states import Listing, Unlisted, listing, listing_at_once, look
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7, 8, 50])
+def test_the_names_come_in_order_and_others_have_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(states, "PILE", 7)
+    monkeypatch.setattr(states, "SLICE", 7)
+    names = [b"%d" % n for n in range(count)]
+    for name in random.sample(names, count):
+        (tmp_path / os.fsdecode(name)).touch()
+    *turns, found = listing(os.fsencode(tmp_path))
+    assert isinstance(found, Listing)
+    assert list(found.names) == sorted(names)
+    assert found.names == {name: look(os.fsencode(tmp_path) + b"/" + name) for name in names}
+    assert turns == [None] * len(turns)
+    assert len(turns) >= 3 * (count // 7) - 1
+    assert listing_at_once(os.fsencode(tmp_path)) == found
+
+
+def test_what_is_no_directory_is_gone_and_what_may_not_be_read_is_not(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    for name in ("f", "none"):
+        found = listing_at_once(os.fsencode(tmp_path / name))
+        assert isinstance(found, Unlisted)
+        assert found.gone
