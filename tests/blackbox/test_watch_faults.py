@@ -1,4 +1,4 @@
-"""Faults that are not the watcher's: closed directories, no descriptors, paths too long. All are told, and end.
+"""Faults that are not the watcher's: closed directories, no descriptors, long paths, a full disk. All told, and all end.
 
 What cannot be looked at is never told as deleted, and never as complete; once it can be, log and disk agree again.
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support import HANG, Daemon, Workspace, unwire
+from asking import code, may_unshare
+from support import HANG, Daemon, Workspace, records_since, unwire
 from watching import below, eventually, gaps, mutations, paths_of, root_of, since, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NOBODY = 65534
 
@@ -95,7 +97,7 @@ def test_new_directories_are_watched_once_there_are_descriptors_again(own: Works
     later = own.clock()
     for number in range(20):
         own.write(f"d{number}/e/f", "22")
-    assert len(mutations(own, later)) == 20
+    assert {path for _, path in told(own, later)} == {b"d%d/e/f" % number for number in range(20)}
     assert since(own, later)["complete"] is True
 
 
@@ -115,9 +117,54 @@ def test_what_lies_deeper_than_a_path_can_say_is_uncovered(own: Workspace) -> No
         (place,) = paths_of(answer["uncovered"])
         assert len(place) >= 4096
         assert below(place, own.root)
-        assert all(len(unwire(record["path"])) < 4096 for record in mutations(own, clock))
+        assert not any(unwire(record["path"]).startswith(place + b"/") for record in mutations(own, clock))
         assert gaps(answer["records"], place)
     later = own.clock()
     own.write("short/f", "1")
     assert since(own, later, "short")["complete"] is True, "the rest of the root is as before"
     assert own.rpc("daemon.audit")["mismatches"] == []
+
+
+class Cramped(Daemon):
+    """A daemon whose store lies on a small file system of its own namespace."""
+
+    def command(self) -> list[str]:
+        os.makedirs(self.state, exist_ok=True)
+        script = f'mount -t tmpfs -o size=24m none {self.state} && exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", script, "sh", *super().command()]
+
+    def inside(self, script: str) -> None:
+        assert self.process is not None
+        command = ["nsenter", "--target", str(self.process.pid), "--mount", "sh", "-euc", f"cd {self.state}; {script}"]
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=HANG)
+
+
+def test_what_a_full_disk_kept_out_of_the_log_is_a_gap_once_and_is_found_when_asked() -> None:
+    """An almost full one takes gaps and nothing else: they must not fill it, nor put off the scan for long."""
+    if not may_unshare():
+        pytest.skip("no mount namespace may be made here")
+    daemon = Cramped()
+    try:
+        ws = daemon.start().scanned().workspace()
+        clock = ws.clock()
+        daemon.inside("fallocate -l $(($(stat -f -c '%a*%S' .) - 300000)) fill")
+        for number in range(3000):
+            ws.write(f"d{number % 20}/f{number}", b"%d" % number)
+        assert since(ws, clock)["complete"] is False
+        assert code(ws.rpc, "entry.put", key="k", value="x" * 400_000, deps=[], root=daemon.root) == "store.full"
+        daemon.inside("rm fill")
+        assert ws.rpc("daemon.audit")["mismatches"] == []
+        assert 1 <= len(gaps(records_since(ws.rpc, clock), ws.root)) <= 20
+        assert ws.put("k")["version"]
+        assert daemon.said().count("could not be written") <= 20
+        assert "Traceback" not in daemon.said()
+    finally:
+        daemon.close()
+
+
+def test_the_audit_leaves_the_daemons_own_socket_out(make_daemon: Callable[..., Daemon]) -> None:
+    daemon = make_daemon()
+    daemon.socket, daemon.state = os.path.join(daemon.root, "s.sock"), os.path.join(daemon.root, "state")
+    ws = daemon.start().scanned().workspace()
+    ws.write("f", "1")
+    assert ws.rpc("daemon.audit") == {"files": 1, "mismatches": []}
