@@ -149,7 +149,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         inquiry.read,
         table=Files,
         settled=live.settled,
-        ignored=live.kept.ignored,
+        ignored=live.ignored,
         uncovered=live.uncovered,
     )
     places = {"socket": settings.socket, "state": settings.state}

@@ -55,14 +55,15 @@ class Live:
 
     def __init__(self, settings: Settings, store: Store, workers: Workers) -> None:
         named = (os.fsencode(settings.state), os.fsencode(settings.socket))
+        self._own = frozenset([*named, *map(os.path.realpath, named)])
         self._fleet = Fleet(settings.backend, backend_of, WATCHERS, seconds=settings.poll_seconds)
         self.pump = Pump(
             store,
             self._fleet,
             workers,
-            own=[*named, *map(os.path.realpath, named)],
+            own=sorted(self._own),
             roots=lambda: self.kept.paths,
-            ignored=self._ignored,
+            ignored=self.ignored,
         )
         self.kept = Roots(store, named[0], self._fleet, self.pump, workers)
         self._polling = Polling(self._fleet, workers, self.pump.scan, self.pump.wake, seconds=settings.poll_seconds)
@@ -146,8 +147,9 @@ class Live:
         """The places at, above or below the real `path` that are not watched now; [] where all of it is."""
         return [*self.kept.young(path), *self._fleet.uncovered(path)]
 
-    def _ignored(self, path: bytes, is_dir: bool) -> bool:
-        return self.kept.ignored(path, is_dir)
+    def ignored(self, path: bytes, is_dir: bool) -> bool:
+        """Whether a place is left out: by the rules of the roots, or since it is the daemon's own."""
+        return path in self._own or self.kept.ignored(path, is_dir)
 
     def _look_at_mounts(self) -> None:
         """Looks at the roots again where something was mounted or unmounted."""

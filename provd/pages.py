@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from provd.core import records
-from provd.core.dependency import is_under
 from provd.disk import Route
+from provd.watching import with_above
 
 _SLICE: Final = 256
 """Records that are made ready in one go."""
@@ -22,13 +22,14 @@ class Named:
 
     def __init__(self, paths: Mapping[bytes, Route | None]) -> None:
         routes = [route for route in paths.values() if route is not None]
-        self._places = {*paths, *(route.at for route in routes)}
-        self._ways = {hop for route in routes for hop in route.hops}
+        self._places = {place.rstrip(b"/") or b"/" for place in (*paths, *(route.at for route in routes))}
+        # By sets, since thousands of paths may be asked about and thousands of records told.
+        self._leading = {up for place in self._places for up in with_above(place)}
+        self._leading.update(up for route in routes for hop in route.hops for up in with_above(hop))
 
     def concerns(self, path: bytes) -> bool:
         """Whether what happens to `path` may be of interest."""
-        on_the_way = any(is_under(hop, path) for hop in self._ways)
-        return on_the_way or any(is_under(path, place) or is_under(place, path) for place in self._places)
+        return path in self._leading or any(up in self._places for up in with_above(path))
 
 
 def concerns(record: records.Record, named: Named | None) -> bool:

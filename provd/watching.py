@@ -91,7 +91,7 @@ class Coverage:
         self._watch = watch
         self._rules = rules
         self._roots = frozenset(watch.roots)
-        self._above = frozenset(up for root in self._roots for up in _with_above(root))
+        self._above = frozenset(up for root in self._roots for up in with_above(root))
         self._hops: dict[bytes, Uncovered | None] = {}
 
     def lost_on(self, route: Route) -> Uncovered | None:
@@ -136,7 +136,7 @@ class Coverage:
         return next((place for place in self._watch.uncovered(hop) if is_under(hop, place.path)), None)
 
     def _in_root(self, path: bytes) -> bool:
-        return any(place in self._roots for place in _with_above(path))
+        return any(place in self._roots for place in with_above(path))
 
 
 async def scanned_and_recorded(watch: Watching) -> None:
@@ -146,7 +146,7 @@ async def scanned_and_recorded(watch: Watching) -> None:
     await watch.recorded(PATIENCE)
 
 
-def _with_above(path: bytes) -> list[bytes]:
+def with_above(path: bytes) -> list[bytes]:
     """A path and the directories above it."""
     places = [path]
     while path != b"/":

@@ -13,7 +13,7 @@ from typing import Final
 from provd.core.mutation import Change, Listed, State, Step
 from provd.core.notice import Covered, Lost, Moved, Scan
 from provd.core.records import Coverage, Gap
-from provd.disk.states import look
+from provd.disk.states import Unlisted, look, look_closely
 from provd.disk.workers import Workers
 from provd.recorder.items import Item, Looked
 from provd.recorder.renames import Renames
@@ -68,13 +68,18 @@ class Looking:
                     after.append(step)
         return items, after
 
-    def _look(self, step: Change | Moved, path: bytes, far: dict[bytes, State | None] | None) -> Looked:
+    def _look(self, step: Change | Moved, path: bytes, far: dict[bytes, State | None] | None) -> Looked | Gap:
         directory = path.rpartition(b"/")[0] or b"/"
         if directory not in self._seen:
             self._seen[directory] = None
             self._scanning.touched(directory)
-        at = look if far is None else far.get
-        return Looked(step, at(path), isinstance(step, Moved) and at(step.source) is not None)
+        if far is not None:
+            return Looked(step, far.get(path), isinstance(step, Moved) and far.get(step.source) is not None)
+        now = look_closely(path)
+        if isinstance(now, Unlisted) and not now.gone:  # nobody may look, or the path is too long: it is not gone
+            return Gap(self._now(), directory, f"a name in it cannot be looked at: {now.why}")
+        there = None if isinstance(now, Unlisted) else now
+        return Looked(step, there, isinstance(step, Moved) and look(step.source) is not None)
 
     async def _list(self, step: Listed, path: bytes) -> Sequence[Item]:
         self._seen[path] = None

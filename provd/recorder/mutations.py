@@ -162,8 +162,10 @@ class Pump:
         await future
 
     async def settled(self) -> None:
-        """Waits until all is recorded, compared and hashed."""
+        """Waits until all is recorded, compared and hashed; what was put off is not waited for, but done."""
         self._watcher.read()
+        self.owing.hasten()
+        self.scanning.hasten()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settling.append(future)
         self.kick()
@@ -299,7 +301,8 @@ class Pump:
             try:
                 outcome = await self._store.submit(Apply(items, start, self._calm))
             except Exception as error:  # refused or failed: a gap says so when it can be written
-                log.warning("records could not be written", reason=str(error))
+                if not self.owing:  # a full disk is told once, not with each batch
+                    log.warning("records could not be written", reason=str(error))
                 self.owing.owe(self._roots_of({p for i in items[start:] for p in named(i)}), unwritten(error))
                 raise NotWrittenError from error
             self._take_over(outcome)
@@ -344,7 +347,8 @@ class Pump:
         try:
             kept = await self._store.submit(Keep(results, quiet=not self._intake.waits() and not self._intake.left()))
         except Exception as error:  # noqa: BLE001  the rows still say pending, and the next scan takes them up
-            log.warning("digests could not be written", reason=str(error))
+            if not self.owing:
+                log.warning("digests could not be written", reason=str(error))
             for root in self._roots_of(result.path for result in results):
                 self.scanning.want(root, delay=_LONGEST)
             return True

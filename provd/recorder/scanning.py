@@ -138,6 +138,11 @@ class Scanning:
         """All that happened until now was taken: what was looked at by its path was what it seemed to be."""
         self.doubts.quiet(asyncio.get_running_loop().time())
 
+    def hasten(self) -> None:
+        """Somebody waits for what is put off: it is due now."""
+        for scan in self._queue:
+            scan.at = min(scan.at, asyncio.get_running_loop().time())
+
     def forget(self, root: bytes, keep: Sequence[bytes] = ()) -> None:
         """No scan of a root that was removed, nor of anything in it that is not in one of the roots `keep`."""
 

@@ -23,6 +23,8 @@ _FEW: Final = 256
 _OPENING: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 PIN: Final = _OPENING | getattr(os, "O_PATH", 0)
 """Opens a directory only to look from there."""
+_PATH_MAX: Final = 4096
+_REFUSALS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EACCES})
 READ: Final = _OPENING | getattr(os, "O_NONBLOCK", 0)
 """Opens a directory for listing."""
 
@@ -64,10 +66,10 @@ class Directory:
         return self.is_inode(found.st_dev, found.st_ino)
 
     def member(self, name: bytes) -> os.stat_result | None:
-        """What `name` is in it; None where there is nothing or nobody may look."""
+        """What `name` is in it, None where there is nothing; raises OSError where nobody may look."""
         try:
             return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
 
@@ -141,6 +143,17 @@ def _now() -> str:
             return f" (now {limit.read().strip()})"
     except OSError:
         return ""
+
+
+def must_be_sayable(path: bytes) -> None:
+    """Raises OSError for a path that is longer than the system takes."""
+    if len(path) >= _PATH_MAX:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+
+
+def is_refusal(error: OSError) -> bool:
+    """Whether a path cannot be opened for a reason that no rename explains, nor takes away."""
+    return error.errno in _REFUSALS
 
 
 def is_symlink(status: os.stat_result | None) -> bool:

@@ -229,6 +229,7 @@ class InotifyWatcher:
 
     def _retry(self) -> None:
         places = self._places
+        self._resumed = -1  # what was deferred is looked at once more, though no event says that anything moved
         for (node, name), why in list(places.blinds.items())[:_RETRIED]:
             if not is_limit(why):
                 places.work.ask(node, name, FOUND)

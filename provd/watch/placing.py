@@ -12,7 +12,17 @@ import os
 import msgspec
 
 from provd.core.notice import Touched, What
-from provd.watch.arrival import PIN, READ, Directory, evidence, is_symlink, reason_of, subdirectories
+from provd.watch.arrival import (
+    PIN,
+    READ,
+    Directory,
+    evidence,
+    is_refusal,
+    is_symlink,
+    must_be_sayable,
+    reason_of,
+    subdirectories,
+)
 from provd.watch.filesystems import backend_of_type
 from provd.watch.slots import AGAIN, CAME, FOUND, IS_DIR, QUIET, How, Slots, Work
 from provd.watch.syscalls import WHOLE
@@ -48,6 +58,9 @@ class Places(Slots):
             self.blind(node, name, f"another file system is mounted there: {why}", how)
             return
         with Directory(prefix, PIN) as parent:
+            if parent.error is not None and is_refusal(parent.error):
+                self.blind(node, name, reason_of(parent.error), how)
+                return
             if not parent.is_inode(node.dev, node.ino):
                 work.defer(node, name, how)
                 return
@@ -61,14 +74,16 @@ class Places(Slots):
 
     def _look_closed(self, node: Node, name: bytes, parent: Directory, error: OSError, how: How) -> None:
         """What cannot be opened as a directory: none, or one that may not be read."""
-        status = None if isinstance(error, (FileNotFoundError, NotADirectoryError)) else parent.member(name)
+        try:
+            status = None if isinstance(error, (FileNotFoundError, NotADirectoryError)) else parent.member(name)
+        except OSError:  # nobody may look: what stood there may stand there still
+            self.blind(node, name, reason_of(error), how)
+            return
         if status is not None and not is_symlink(status):
             child = node.children.get(name)
             if child is None or (status.st_dev, status.st_ino) != (child.dev, child.ino):
                 self.vacate(node, name)
-                self.blind(node, name, reason_of(error), how)
-            elif how.again:
-                self.blind(node, name, reason_of(error), how)
+            self.blind(node, name, reason_of(error), how)  # where it has a watch, who is told cannot look
             return
         self.vacate(node, name)
         if node.skipped is not None:
@@ -99,6 +114,7 @@ class Places(Slots):
         path = (self.tree.prefix(node) or b"/") + name
         child = node.children.get(name)
         try:
+            must_be_sayable(path)  # its descriptor could be watched, but nobody could look at what is told of it
             watch = self.kernel.add(self.fd, path, WHOLE, found.fd)
         except OSError as error:
             if child is not None and not found.is_inode(child.dev, child.ino):
@@ -127,13 +143,14 @@ class Places(Slots):
         """The directory that stands in the slot already is there."""
         assert child.parent is not None
         was = child.root
+        was_blind = child.name in (child.parent.blind or ())  # then it was not listed, or what changed in it was not
         child.dev, child.ino = found.dev, found.ino
         self.see(child.parent, child.name, how)
         self.tree.govern(child, root)
         if was is None:  # it only led to a root until now
             self._enter(work, child, found, how)
-        elif how.again or was is not root:
-            work.lists.append((child, how))
+        elif how.again or was is not root or was_blind:
+            work.lists.append((child, AGAIN if was_blind and not how.quiet else how))
 
     def new(self, watch: int, found: Directory, root: Root | None, parent: Node, name: bytes) -> Node:
         """A node for a directory that is watched from now on."""
@@ -219,8 +236,7 @@ class Places(Slots):
             except (FileNotFoundError, NotADirectoryError):
                 below = None
             except OSError as error:
-                if node.parent is not None:
-                    self.blind(node.parent, node.name, reason_of(error), how)
+                self._unlisted(node, reason_of(error), how)
                 return
         if below is None or not found.is_inode(node.dev, node.ino):
             work.defer(node, None, how)
@@ -234,6 +250,13 @@ class Places(Slots):
         for name in below:
             if how.again or name not in node.children:
                 work.ask(node, name, how)
+
+    def _unlisted(self, node: Node, why: str, how: How) -> None:
+        """A directory that is watched cannot be listed: a root is looked for again, any other is uncovered."""
+        if node.root is not None and node.root.node is node:
+            self.lose(node, why)
+        elif node.parent is not None:
+            self.blind(node.parent, node.name, why, how)
 
     def _apply_rules(self, work: Work, node: Node, everything: bool) -> None:
         """Whose rules hold in a directory that was moved, and what they leave out there.

@@ -111,6 +111,7 @@ class Events:
         elif not name:
             if mask & sys.ATTRIB and node.root.node is node:
                 places.told.append(Touched(prefix[:-1] or b"/", What.ATTRIB, IS_DIR))
+                places.work.lists.append((node, FOUND))  # it may be closed now
         elif mask & sys.CREATE:
             self._told_of(node, name, prefix, What.CREATED)
             places.work.ask(node, name, MADE)
@@ -118,8 +119,7 @@ class Events:
             self._left(mask, node, name, prefix + name)
         elif mask & sys.ATTRIB:
             self._told_of(node, name, prefix, What.ATTRIB)
-            if node.blind is not None and name in node.blind:
-                places.work.ask(node, name, FOUND)
+            places.work.ask(node, name, FOUND)  # it may be closed now, or open again
 
     def _told_of(self, node: Node, name: bytes, prefix: bytes, what: What) -> None:
         """Tells of a directory in a directory; who looks may find something else there, and forget all below."""

@@ -114,13 +114,15 @@ def test_records_that_the_store_refused_are_a_gap_as_soon_as_it_takes_one(tmp_pa
     play(tmp_path, body)
 
 
-@pytest.mark.parametrize("at", ["fold", "look", "step", "read"])
+@pytest.mark.parametrize("at", ["fold", "look_closely", "step", "read"])
 def test_a_fault_of_its_own_is_a_gap_and_the_work_goes_on(tmp_path: Path, at: str) -> None:
     async def body(scene: Scene) -> None:
         head = await scene.begin("a")
         scene.write("a", b"new")
         scene.touch("a")
-        place = {"fold": mutations, "look": looking, "step": scene.pump.scanning, "read": scene.pump.hashing}[at]
+        place = {"fold": mutations, "look_closely": looking, "step": scene.pump.scanning, "read": scene.pump.hashing}[
+            at
+        ]
         with mock.patch.object(place, at, side_effect=ZeroDivisionError("oh")):
             await scene.pump.recorded()
         await scene.pump.settled()

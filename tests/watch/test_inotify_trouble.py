@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import struct
 from pathlib import Path
 
@@ -338,3 +339,31 @@ def test_a_silent_verification_of_many_directories_comes_back_in_between(root: b
         assert watcher.uncovered(root) != []
         assert drain(watcher) == []
         assert watcher.uncovered(root) == []
+
+
+@pytest.mark.parametrize("free", range(5))
+def test_without_descriptors_new_directories_are_uncovered_and_watched_when_there_are_some(
+    root: bytes, free: int
+) -> None:
+    """Each number of free ones lets another call fail: looking at the parent, opening, listing."""
+    with watching(root) as watcher:
+        mkdir(root + b"/d/new/a/b", root + b"/other/c")
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        spare = [os.open(root, os.O_RDONLY) for _ in range(free)]
+        top = os.open(root, os.O_RDONLY)
+        os.close(top)
+        for fd in spare:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (top, limits[1]))
+        try:
+            drain(watcher)
+            here = {each.path for each in watcher.uncovered(root)}
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert here or free > 2
+        watcher.check()
+        drain(watcher)
+        assert watcher.uncovered(root) == []
+        assert directories(watcher, root) == {path for path, *_ in os.walk(root)} - {root}
+        write(root + b"/d/new/a/b/f")
+        assert root + b"/d/new/a/b/f" in {each.path for each in drain(watcher)}
