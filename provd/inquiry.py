@@ -38,10 +38,14 @@ _QUICK_BYTES: Final = 256 * 1024
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """What was read for a question, all of one moment: enough to judge again by other facts of the log."""
+    """What was read for a question, all of one moment: enough to judge again by other facts of the log.
+
+    `readers` are the entries that it was read for, each with the position at which it was put or renewed.
+    """
 
     found: Mapping[Reading, Found] = {}
     stats: Mapping[bytes, Signature | None] = {}
+    readers: frozenset[tuple[EntryId, int]] = frozenset()
 
 
 class Unread(msgspec.Struct, frozen=True):
@@ -131,14 +135,19 @@ class Inquiry:
     ) -> Answer:
         """By what was recorded meanwhile and read before, where that is enough: a touch says more than *unproven*."""
         wanted, facts = await self._snapshot(targets, question, {}, many=many)
-        need = verdict.triage(wanted, facts, question)
-        if not isinstance(need, NeedDigests):
-            return Answer(need, answer.began, facts.position, answer.findings)
-        if not need.readings <= answer.findings.found.keys():
-            return answer
-        with self._store.view() as view:
-            members = self._members(view, need, answer.findings)
-        judged = verdict.settle(need, answer.findings.found, answer.findings.stats, members)
+        big = _is_big(wanted)
+        need = await self._think(big, verdict.triage, wanted, facts, question)
+        if isinstance(need, NeedDigests):
+            if not need.readings <= answer.findings.found.keys():
+                return answer
+            with self._store.view() as view:
+                members = self._members(view, need, answer.findings)
+            findings = answer.findings
+            judged = await self._think(big, verdict.settle, need, findings.found, findings.stats, members)
+        else:
+            judged = need
+        if any(j.verdict is Verdict.FRESH is not answer.judgements[i].verdict for i, j in judged.items()):
+            return answer  # what was put meanwhile was not there when this was read
         return Answer(judged, answer.began, facts.position, answer.findings)
 
     # silence of the log
@@ -254,7 +263,7 @@ class Inquiry:
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
             stats = await self._workers.each(signature_of, need.stats, left)
-        return Findings(found, stats)
+        return Findings(found, stats, _readers(need))
 
     @staticmethod
     def _members(view: View, need: NeedDigests, findings: Findings) -> dict[tuple[EntryId, int], tuple[Member, ...]]:
@@ -321,11 +330,24 @@ def _unproven(answer: Answer) -> bool:
     return any(cause.why == "unproven" for fault in faults for cause in (fault, *fault.causes))
 
 
-def settle_again(view: View, targets: Targets, question: Question, findings: Findings) -> Judgements | Unread:
-    """Judges `targets` by the facts of `view` and what was read before: for a decision inside a transaction."""
+def _readers(need: NeedDigests) -> frozenset[tuple[EntryId, int]]:
+    """The entries that something must be read for."""
+    reading = (e for e in need.order if any(k.dep.kind in PATH_KINDS and k.digest is not None for k in e.deps or ()))
+    return frozenset((entry.id, entry.renewed) for entry in reading)
+
+
+def settle_again(
+    view: View, targets: Targets, question: Question, findings: Findings, *, new: EntryId | None = None
+) -> Judgements | Unread:
+    """Judges `targets` by the facts of `view` and what was read before: for a decision inside a transaction.
+
+    What was put after that was read is not judged by it, since there was no moment at which both were so. Only the
+    entry `new` may be, which the decision itself makes.
+    """
     need = verdict.triage(targets, view.facts(targets, question), question)
     if not isinstance(need, NeedDigests):
         return need
-    if not need.readings <= findings.found.keys():
+    later = {entry_id for entry_id, _ in _readers(need) - findings.readers}
+    if not need.readings <= findings.found.keys() or later - {new}:
         return Unread(targets)
     return verdict.settle(need, findings.found, findings.stats)

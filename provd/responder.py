@@ -22,11 +22,12 @@ from provd.core.reading import Reading
 from provd.core.verdict import Judgement
 from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
+from provd.pages import Named, concerns, page
 from provd.resolver import Place, Resolver, absolute
 from provd.statistics import Durations
 from provd.store import Store
 from provd.watch.base import Uncovered
-from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded, with_above
+from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded
 from provd.witness import newest_record
 
 _SLICE: Final = 64
@@ -105,7 +106,11 @@ class Responder:
             many=len(ids) > _SLICE,
             evidence=True,
         )
-        told = {i.key: self._told(i.key, answer.judgements[i], answer.position) for i in ids}
+        told: dict[str, dict[str, Any]] = {}
+        for number, i in enumerate(ids, 1):
+            told[i.key] = self._told(i.key, answer.judgements[i], answer.position)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
         for missing in (told[i.key] for i in ids if answer.judgements[i].entry is None):
             missing["evidence"][0]["detail"] = f"looked in {records.shown_scope(scope)}"
         self.durations.add(time.perf_counter() - began)
@@ -260,13 +265,13 @@ class Responder:
             batch = view.records(start, asked.limit)
             complete = recorded and since.exact and (start + 1 >= oldest or start == head)
             more = bool(batch) and batch[-1][0] < head
-        named = None if paths is None else _Named(paths)
-        if any(isinstance(r, records.Gap) and _concerns(r, named) for _, r in batch):
+        named = None if paths is None else Named(paths)
+        if any(isinstance(r, records.Gap) and concerns(r, named) for _, r in batch):
             complete = False
         uncovered = self._uncovered(paths) or before
         last = batch[-1][0] if batch else max(start, 0)
         told: dict[str, Any] = {
-            "records": [records.to_wire(seq, r) for seq, r in batch if named is None or _concerns(r, named)],
+            "records": await page(batch, named),
             "clock": self._clocks.token(last),
             "complete": complete and not uncovered,
         }
@@ -321,35 +326,3 @@ def _kept_wire(kept: Kept) -> dict[str, Any]:
     if kept.digest is None:
         return told | {"kept": "unproven"}
     return told | {"kept": "shown" if kept.shown else "read", "digest": kept.digest}
-
-
-class _Named:
-    """The paths that are asked about: as they were written, where they lead, and each name on the way there."""
-
-    def __init__(self, paths: Mapping[bytes, Route | None]) -> None:
-        routes = [route for route in paths.values() if route is not None]
-        self._places = {place.rstrip(b"/") or b"/" for place in (*paths, *(route.at for route in routes))}
-        # By sets, since thousands of paths may be asked about and thousands of records told.
-        self._leading = {up for place in self._places for up in with_above(place)}
-        self._leading.update(up for route in routes for hop in route.hops for up in with_above(hop))
-
-    def concerns(self, path: bytes) -> bool:
-        """Whether what happens to `path` may be of interest."""
-        return path in self._leading or any(up in self._places for up in with_above(path))
-
-
-def _concerns(record: records.Record, named: _Named | None) -> bool:
-    """Whether a record says something about the paths `named` (None: about anything)."""
-    if named is None:
-        return True
-    match record:
-        case records.Gap():
-            return record.scope == records.ALL or named.concerns(record.scope)
-        case records.RootChange() | records.Coverage() | records.Hashed():
-            return named.concerns(record.path)
-        case records.Action():
-            return any(named.concerns(written) for written in record.paths)
-        case records.Mutation():
-            return named.concerns(record.path) or (record.source is not None and named.concerns(record.source))
-        case records.EntryChange():
-            return False

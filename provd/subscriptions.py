@@ -10,6 +10,8 @@ import asyncio
 import itertools
 from typing import Any, Final, assert_never
 
+import structlog
+
 from provd.clocks import Clocks
 from provd.core import errors, params, records, wire
 from provd.core.entry import EntryId
@@ -18,9 +20,11 @@ from provd.store import Store, View
 from provd.watching import PATIENCE, Watching
 
 _SLICE: Final = 256
+_AGAIN: Final = 0.05
 _TOUCHING: Final = records.EntryChange | records.Action | records.Mutation
 MAX_TOUCHED: Final = 10_000
 """Entries told of for one record."""
+log = structlog.get_logger("subscriptions")
 
 
 class Subscriptions:
@@ -45,7 +49,7 @@ class Subscriptions:
         since = None if asked.clock is None else self._clocks.since(asked.clock)
         start = self._store.head if since is None else since.position if since.exact else self._clocks.started - 1
         number = next(self._numbers)
-        task = asyncio.ensure_future(self._stream(connection, start, entries=asked.entries))
+        task = asyncio.ensure_future(self._run(connection, start, entries=asked.entries))
         self._streams.setdefault(connection, {})[number] = task
         connection.streaming = True
         return {
@@ -71,11 +75,26 @@ class Subscriptions:
         for task in self._streams.pop(connection, {}).values():
             task.cancel()
 
+    async def _run(self, connection: Connection, after: int, *, entries: bool) -> None:
+        """A stream that cannot go on ends its connection: silence would say that nothing happens."""
+        try:
+            await self._stream(connection, after, entries=entries)
+        except Exception:
+            log.exception("a stream failed")
+            connection.close()
+
+    async def _batch(self, after: int) -> list[tuple[int, records.Record]]:
+        while True:
+            try:
+                with self._store.view() as view:
+                    return view.records(after, _SLICE)
+            except errors.StoreUnusable:  # a commit has failed: it is opened again, or the daemon ends
+                await asyncio.sleep(_AGAIN)
+
     async def _stream(self, connection: Connection, after: int, *, entries: bool) -> None:
         while True:
             grown = self._grown
-            with self._store.view() as view:
-                batch = view.records(after, _SLICE)
+            batch = await self._batch(after)
             if batch and batch[0][0] != after + 1:
                 lost = {"from": after + 1, "to": batch[0][0] - 1, "reason": "trimmed"}
                 await connection.notify(wire.notification("log.lost", lost))

@@ -83,17 +83,12 @@ class _Folding:
         self._lists: dict[bytes, int] = {}
         self._names: dict[bytes, set[bytes]] = {}  # names in each directory that have an open change
         self._but: dict[int, set[bytes]] = {}
-        self._replaced: set[bytes] = set()
 
     def touch(self, touched: Touched) -> None:
         path, what = touched.path, touched.what
         if what is What.DELETED and touched.is_dir and self.bar_below(path):
             self.bar(path, below=False)  # what was below comes first
         at = self._changes.get(path)
-        if at is not None and what is What.CREATED and self._was_there(at) and path not in self._replaced:
-            self._replaced.add(path)  # that a name was gone for a while is told, once
-            self.bar(path, below=False)
-            at = None
         if at is not None:
             change = self.steps[at]
             assert isinstance(change, Change)
@@ -108,12 +103,6 @@ class _Folding:
         listed = self._lists.get(directory)
         if listed is not None:
             self._but[listed].add(name)
-
-    def _was_there(self, at: int) -> bool:
-        """Whether a change is the end of something that was there before it."""
-        change = self.steps[at]
-        assert isinstance(change, Change)
-        return change.whats[-1] is What.DELETED and What.CREATED not in change.whats
 
     def appear(self, appeared: Appeared) -> None:
         at = self._lists.get(appeared.path)

@@ -134,6 +134,8 @@ class Pump:
 
         False as well where records were lost and the gap that says so could not be written.
         """
+        if self._closed:
+            return False
         self._watcher.read()
         idle = self._task is None or self._task.done()
         if idle and not self._intake.left() and not self.owing and not self.scanning.doubts:

@@ -98,7 +98,7 @@ class Apply:
         position = writer.head() + 1
         entry = self._entry(writer, position)
         question = Question(foreign=put.foreign)
-        judged = settle_again(writer, {put.id: entry}, question, self._own)
+        judged = settle_again(writer, {put.id: entry}, question, self._own, new=put.id)
         if isinstance(judged, Unread):
             return Ground(judged)
         born = judged[put.id]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, cast
 
 from provd.core import glob, records
 from provd.core.dependency import SET_KINDS, Dependency, Kind, base, is_under
@@ -92,19 +92,37 @@ class History(Rows):
         return int(self._get("meta", b"gap_all") or 0)
 
     def _mention(self, path: bytes, table: str = "touched") -> Mention:
-        row = self._get(table, keys.written_key(path))
+        row = self._get(table, keys.place_key(path))
         return Mention() if row is None else Mention(*_POSITIONS.unpack_from(row))
 
-    def _mentioned_below(self, directory: bytes, after: int, *, structural: bool) -> Iterator[tuple[bytes, int]]:
-        """The paths that mutations after a position named at or below a directory, with the newest of each."""
-        start = 8 if structural else 0
-        prefix = keys.path_key(directory.rstrip(b"/") + b"/")
-        least = _POSITION.pack(after)
-        for _, row in self._rows("touched", prefix, prefix):
-            if row[start : start + 8] > least:
-                path = row[_POSITIONS.size :]
-                if is_under(path, directory):
-                    yield path, _POSITION.unpack_from(row, start)[0]
+    def _newest_matching(self, dep: Dependency, at: bytes, newest: int, last: int) -> int:
+        """`newest`, or the position of a newer mutation of what a pattern may match below its base `at`.
+
+        None is newer than `last`. What lies below a directory in which nothing newer happened is passed over.
+        """
+        pattern, start = glob.compile_pattern(dep.name), len(at.rstrip(b"/")) + 1
+        first = 8 if dep.kind is Kind.NAMES else 0
+        known = {b"": pattern.start()}  # what may match below each directory: members share their directories
+        prefix = keys.path_key(at.rstrip(b"/") + b"/")
+        cursor = self._txn.cursor(db=self._tables["touched"])
+        quiet: set[bytes] = set()
+        more = cursor.set_range(prefix)
+        while more and newest < last:
+            key, row = cast("tuple[bytes, bytes]", cursor.item())
+            if not key.startswith(prefix):
+                break
+            path = row[_POSITIONS.size :]
+            directory = path.rpartition(b"/")[0]
+            if directory in quiet:
+                more = cursor.set_range(directory + b"0")  # the byte after the slash
+                continue
+            position, below = _POSITION.unpack_from(row, first)[0], _POSITION.unpack_from(row, 16)[0]
+            if below <= newest and len(path) < keys.ORDERED:
+                quiet.add(path)
+            if position > newest and is_under(path, at) and _may_hold(pattern, path[start:], known):
+                newest = position
+            more = cursor.next()
+        return newest
 
     def newest_mutation(self, kept: Kept, after: int = 0) -> int | None:
         """The position of the newest mutation `after` a position that touches a path dependency, None without one.
@@ -131,12 +149,7 @@ class History(Rows):
             return max(newest, there.below)
         if there.below <= newest:
             return newest
-        pattern, start = glob.compile_pattern(dep.name), len(at.rstrip(b"/")) + 1
-        known = {b"": pattern.start()}  # what may match below each directory: members share their directories
-        for path, position in self._mentioned_below(at, newest, structural=dep.kind is Kind.NAMES):
-            if position > newest and _may_hold(pattern, path[start:], known):
-                newest = position
-        return newest
+        return self._newest_matching(dep, at, newest, there.below)
 
     def newest_gap(self, path: bytes, *, below: bool = False, inside: bool = False) -> int:
         """The position of the newest gap that concerns the absolute `path`: for all, for it, or for a directory above.

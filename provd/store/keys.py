@@ -15,7 +15,8 @@ from provd.core import entry as entries
 from provd.core.facts import ObjectState
 
 _SHORT: Final = 470
-_PATH: Final = 480
+ORDERED: Final = 480
+"""Bytes of a path by which keys are in path order."""
 
 
 class PathState(msgspec.Struct, frozen=True, array_like=True):
@@ -99,12 +100,17 @@ def entry_key(scope_number: bytes, key: bytes) -> bytes:
 
 def path_key(path: bytes) -> bytes:
     """The key of a path, in path order as far as it fits."""
-    return path[:_PATH]
+    return path[:ORDERED]
 
 
 def written_key(path: bytes) -> bytes:
     """The key of one path's writes: in path order, and its own."""
-    return path[:_PATH] + short_hash(path)
+    return path[:ORDERED] + short_hash(path)
+
+
+def place_key(path: bytes) -> bytes:
+    """The key of what the log says of one path: a directory comes before all that is in it, as far as it is ORDERED."""
+    return path if len(path) <= ORDERED else path[:ORDERED] + short_hash(path)
 
 
 def object_key(name: bytes) -> bytes:

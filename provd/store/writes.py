@@ -5,14 +5,13 @@ Rule: a command checks first and writes afterwards, so that a refused command le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import lmdb
 import msgspec
 
 from provd.core import clock, records
-from provd.core.dependency import PATH_KINDS, Kind, Member, base
+from provd.core.dependency import PATH_KINDS, Dependency, Kind, Member, base
 from provd.core.entry import Entry, EntryId
 from provd.core.facts import ObjectState
 from provd.store import keys
@@ -73,18 +72,18 @@ class Writer(View):
             table = self._tables[name]
             for path, there in mentions.items():
                 if there.empty:
-                    self._txn.delete(keys.written_key(path), db=table)
+                    self._txn.delete(keys.place_key(path), db=table)
                 else:
-                    self._txn.put(keys.written_key(path), there.row(path), db=table)
+                    self._txn.put(keys.place_key(path), there.row(path), db=table)
             mentions.clear()
         self._chains.clear()
 
     def _mention(self, path: bytes, table: str = "touched") -> Mention:
         return self._mentions[table].get(path) or super()._mention(path, table)
 
-    def _mentioned_below(self, directory: bytes, after: int, *, structural: bool) -> Iterator[tuple[bytes, int]]:
+    def _newest_matching(self, dep: Dependency, at: bytes, newest: int, last: int) -> int:
         self.finish()
-        return super()._mentioned_below(directory, after, structural=structural)
+        return super()._newest_matching(dep, at, newest, last)
 
     def _changing(self, path: bytes, table: str = "touched") -> Mention:
         there = self._mentions[table].get(path)

@@ -7,13 +7,15 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from desk import Desk, run
+from desk import Desk, Scripted, run
 
 from provd.core import errors, params
-from provd.core.entry import EntryId
+from provd.core.dependency import parse
+from provd.core.entry import EntryId, Kept
 from provd.core.facts import Question
 from provd.core.reading import Found, Reading
 from provd.core.verdict import Verdict
@@ -284,5 +286,66 @@ def test_what_is_not_quick_is_handed_to_a_thread(desk: Desk, monkeypatch: pytest
 
         assert naps == [False]
         assert (await desk.judge("k")).verdict is Verdict.FRESH
+
+    run(desk, work)
+
+
+def test_what_is_put_while_evidence_is_waited_for_is_not_fresh_by_what_was_read_before(tmp_path: Path) -> None:
+    watch = Scripted(os.fsencode(tmp_path / "root"))
+    desk = Desk(tmp_path, watch)
+    watch.store = desk.store
+
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("new", deps=["file:f"], as_of="put")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        whole = desk.entry("new")
+        deps = (*(whole.deps or ()), Kept(parse(b"file:g", os.fsencode(desk.root))))
+        unproven = msgspec.structs.replace(desk.entry("k"), deps=deps)
+        await desk.store.submit(lambda writer: writer.put_entry(unproven, None, {}))
+
+        def put_and_change(_barrier: int) -> None:
+            newer = msgspec.structs.replace(unproven, deps=whole.deps, version=unproven.version + 1)
+            desk.store.submit(lambda writer: writer.put_entry(newer, None, {}))
+            watch.told = [desk.mutation("x")]
+            (desk.root / "f").write_text("two")
+
+        watch.at_barrier = put_and_change
+        told = await desk.check("k")
+        assert (told["verdict"], told["why"]) == ("unknown", "unproven")
+        watch.at_barrier = lambda _: None
+        assert (await desk.check("k"))["verdict"] == "dirty"
+
+    run(desk, work)
+    desk.close()
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_guard_is_not_usable_by_what_was_read_before_it_was_put(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, below: bool
+) -> None:
+    async def work() -> None:
+        (desk.root / "f").write_text("one")
+        await desk.put("k", deps=["file:f"], as_of="put")
+        await desk.put("above", deps=["entry:k"], fetched_at=await desk.clock())
+        real = desk.inquiry.reread
+        rounds = 0
+
+        async def reread(*arguments: Any) -> Any:
+            nonlocal rounds
+            findings = await real(*arguments)
+            rounds += 1
+            if rounds == 1:
+                (desk.root / "f").write_text("two")
+                there = desk.entry("k")
+                newer = msgspec.structs.replace(there, renewed=there.renewed + 100)
+                await desk.store.submit(lambda writer: writer.put_entry(newer, None, {}))
+            return findings
+
+        monkeypatch.setattr(desk.inquiry, "reread", reread)
+        asked = params.ActionBegin(writes=["object:o"], if_usable=["above" if below else "k"])
+        with pytest.raises(errors.ActionStale):
+            await desk.actions.begin(asked, holder=1, foreign=False)
+        assert rounds == 2
 
     run(desk, work)

@@ -235,5 +235,7 @@ def test_closing_lets_go_of_all_who_wait(tmp_path: Path) -> None:
         scene.pump.close()
         assert not await barrier
         await asyncio.gather(*waiting)
+        scene.touch("a")
+        assert not await scene.pump.recorded(), "who asks afterwards waits for nothing"
 
     play(tmp_path, body)

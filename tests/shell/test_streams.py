@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from desk import Desk, Scripted, run
 
-from provd.core import params
+from provd.core import errors, params, records
 from provd.core.records import DigestState, Hashed, MutationKind
 
 
@@ -23,12 +23,16 @@ class Listener:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
+        self.closed = asyncio.Event()
         self._news = asyncio.Event()
 
     async def notify(self, line: bytes) -> None:
         note = json.loads(line)
         self.told.append((note["method"], note["params"]))
         self._news.set()
+
+    def close(self) -> None:
+        self.closed.set()
 
     async def until(self, seq: int) -> list[tuple[str, Any]]:
         """What was told up to and with the record `seq`, without it."""
@@ -97,6 +101,40 @@ def test_a_stream_begins_after_all_that_had_happened(desk: Desk) -> None:
         told = await desk.subscriptions.subscribe(listener, params.Subscribe())  # type: ignore[arg-type]
         assert desk.clocks.since(told["clock"]).position == desk.store.head
         assert desk.watch.told == []
+        desk.subscriptions.closed(listener)  # type: ignore[arg-type]
+
+    run(desk, work)
+
+
+def test_a_stream_outlives_a_store_that_is_opened_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        listener = Listener()
+        await desk.subscriptions.subscribe(listener, params.Subscribe())  # type: ignore[arg-type]
+        real, failed = desk.store.view, asyncio.Event()
+
+        def view() -> Any:
+            if failed.is_set():
+                return real()
+            failed.set()
+            raise errors.StoreUnusable("a commit has failed", "")
+
+        monkeypatch.setattr(desk.store, "view", view)
+        await failed.wait()
+        [seq] = await desk.store.submit(lambda writer: [writer.append(desk.mutation("d/f"))])
+        assert await listener.until(seq) == []
+        assert not listener.closed.is_set()
+        desk.subscriptions.closed(listener)  # type: ignore[arg-type]
+
+    run(desk, work)
+
+
+def test_a_stream_that_cannot_go_on_ends_its_connection(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        listener = Listener()
+        monkeypatch.setattr(records, "to_wire", None)
+        await desk.subscriptions.subscribe(listener, params.Subscribe(clock=desk.clocks.token(1)))  # type: ignore[arg-type]
+        await desk.store.submit(lambda writer: [writer.append(desk.mutation("d/f"))])
+        await listener.closed.wait()
         desk.subscriptions.closed(listener)  # type: ignore[arg-type]
 
     run(desk, work)

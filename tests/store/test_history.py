@@ -288,3 +288,39 @@ def test_many_gaps_below_a_directory_are_one_look(directory: str, monkeypatch: p
             assert view.newest_gap(b"/r", below=True) == positions[-1]
             assert view.newest_gap(b"/r", inside=True) == 0
             assert view.newest_gap(b"/r/d", inside=True) == positions[-1]
+
+
+class CountingCursor:
+    """A cursor that counts the rows that are looked at."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+        self.looked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+    def item(self) -> Any:
+        self.looked += 1
+        return self._cursor.item()
+
+
+def test_a_pattern_passes_over_directories_in_which_nothing_newer_happened(directory: str) -> None:
+    some = [mutation(b"/r/d%d/e/f%d" % (d, f)) for d in range(20) for f in range(50)]
+    with opened(directory) as store:
+        store.run(appending(*some))
+        [_, newest] = store.run(appending(mutation(b"/r/d7/e/x"), mutation(b"/r/d7/e/f3")))
+        with store.view() as view:
+            real = view._txn.cursor
+            cursors: list[CountingCursor] = []
+
+            class Counting:
+                def cursor(self, db: Any) -> CountingCursor:
+                    cursors.append(CountingCursor(real(db=db)))
+                    return cursors[-1]
+
+                get = view._txn.get
+
+            view._txn = Counting()  # type: ignore[assignment]
+            assert view.newest_mutation(kept(b"glob:/r/**/f*"), len(some)) == newest
+            assert sum(cursor.looked for cursor in cursors) < 2 * 20 + 60
