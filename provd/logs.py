@@ -1,14 +1,30 @@
 """What the daemon says of its work, on standard error.
 
-Rule: contents of files and values of entries are never logged.
+Rule: contents of files and values of entries are never logged. What cannot be said (the disk is full, the terminal is
+gone, nobody reads) is dropped: no work depends on it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
+
+
+class _StandardError:
+    """Standard error without a buffer, that never raises."""
+
+    def write(self, text: str) -> int:
+        """Writes it, or drops it."""
+        with contextlib.suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), text.encode(errors="backslashreplace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
 
 
 def configure(log_format: str) -> None:
@@ -25,6 +41,6 @@ def configure(log_format: str) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _StandardError())),
         cache_logger_on_first_use=True,
     )

@@ -7,6 +7,7 @@ out as they come.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import socket
@@ -174,7 +175,8 @@ class Connection(asyncio.Protocol):
         except errors.ProvdError as e:
             line = wire.failure(request.id, e) if wanted else b""
         except Exception as e:
-            log.exception("request failed", method=request.method)
+            with contextlib.suppress(Exception):  # who asks is answered, whatever can be said of it here
+                log.exception("request failed", method=request.method)
             fault = errors.Internal(f"provd failed: {type(e).__name__}: {e}", "see the daemon's log, and report it")
             line = wire.failure(request.id, fault) if wanted else b""
         if line:

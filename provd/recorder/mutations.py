@@ -235,9 +235,9 @@ class Pump:
             except NotWrittenError:
                 self.scanning.abandon()
             except Exception as error:
-                log.exception("the pump failed")
                 self.scanning.abandon()
                 self.owing.owe(self._roots(), f"internal: {error!r}")
+                log.exception("the pump failed")
 
     async def _piece(self) -> bool:
         """Does the most urgent piece of work; False if there is nothing to do now."""
@@ -278,8 +278,8 @@ class Pump:
         except NotWrittenError:
             pass  # the gap that is owed brings a scan
         except Exception as error:
-            log.exception("notices were not recorded")
             self.owing.owe(self._roots_of(scopes), f"internal: {error!r}")
+            log.exception("notices were not recorded")
         finally:
             self._taken = 0
 

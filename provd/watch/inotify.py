@@ -119,7 +119,7 @@ class InotifyWatcher:
             os.eventfd_read(self._wake)
         try:
             return self._memory.read()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001
             self._fault(error)
             return 0
 

@@ -1,4 +1,4 @@
-"""Faults that are not the watcher's: closed directories, no descriptors, long paths, a full disk. All are told, and end.
+"""Faults that are not the watcher's: closed directories, no descriptors, long paths, a full disk. All told, all end.
 
 What cannot be looked at is never told as deleted, and never as complete; once it can be, log and disk agree again.
 """
@@ -168,3 +168,29 @@ def test_the_audit_leaves_the_daemons_own_socket_out(make_daemon: Callable[..., 
     ws = daemon.start().scanned().workspace()
     ws.write("f", "1")
     assert ws.rpc("daemon.audit") == {"files": 1, "mismatches": []}
+
+
+class Mute(Cramped):
+    """And whose standard error takes nothing, as on the same full disk, or when its terminal is gone."""
+
+    def command(self) -> list[str]:
+        return ["sh", "-c", 'exec "$@" 2>/dev/full', "sh", *super().command()]
+
+
+def test_nothing_depends_on_what_is_said_on_standard_error() -> None:
+    if not may_unshare():
+        pytest.skip("no mount namespace may be made here")
+    daemon = Mute()
+    try:
+        ws = daemon.start().scanned().workspace()
+        clock = ws.clock()
+        daemon.inside("fallocate -l $(($(stat -f -c '%a*%S' .) - 300000)) fill")
+        for number in range(1000):
+            ws.write(f"d{number % 20}/f{number}", b"%d" % number)
+        assert since(ws, clock)["complete"] is False
+        daemon.inside("rm fill")
+        assert ws.rpc("daemon.audit")["mismatches"] == []
+        assert gaps(records_since(ws.rpc, clock), ws.root)
+        assert daemon.stop() == 0
+    finally:
+        daemon.close()

@@ -275,19 +275,21 @@ def test_a_tree_that_a_fault_has_ended_takes_in_no_root(root: bytes, monkeypatch
         assert watcher.uncovered(other) == []
 
 
-@pytest.mark.parametrize("call", ["add", "remove", "check"])
+@pytest.mark.parametrize("call", ["add", "remove", "check", "read"])
 def test_no_call_raises_whatever_fails_within(root: bytes, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a fault")
 
     with watching(root) as watcher:
-        name = {"add": "begin", "remove": "end", "check": "check_roots"}[call]
-        monkeypatch.setattr(watcher._places, name, fail)
+        name = {"add": "begin", "remove": "end", "check": "check_roots", "read": "read"}[call]
+        monkeypatch.setattr(watcher._memory if call == "read" else watcher._places, name, fail)
         match call:
             case "add":
                 add(watcher, root)
             case "remove":
                 watcher.remove(root)
+            case "read":
+                assert watcher.read() == 0
             case _:
                 watcher.check()
         assert lost(drain(watcher)) == [root]
