@@ -1,4 +1,4 @@
-"""Faults that are not the watcher's: closed directories, no descriptors, long paths, a full disk. All told, all end.
+"""Faults that are not the watcher's: closed directories, no descriptors, long paths, a full disk: all told, all end.
 
 What cannot be looked at is never told as deleted, and never as complete; once it can be, log and disk agree again.
 """
