@@ -11,8 +11,8 @@ import lmdb
 import msgspec
 
 from provd.core import clock, records
-from provd.core.dependency import PATH_KINDS, Dependency, Kind, Member, base
-from provd.core.entry import Entry, EntryId
+from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, Member, base, touches
+from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import ObjectState
 from provd.store import keys
 from provd.store.environment import Environment
@@ -36,6 +36,9 @@ class Writer(View):
         # What this transaction says of paths and is not written yet; and the ones above what is in a directory.
         self._mentions: dict[str, dict[bytes, Mention]] = {"touched": {}, "gaps": {}}
         self._chains: dict[tuple[str, bytes], tuple[Mention, ...]] = {}
+        # For trimming: which paths verdicts need, and the patterns by their bases.
+        self._needed: dict[bytes, bool] = {}
+        self._patterns: dict[bytes, list[Kept]] = {}
 
     def head(self) -> int:
         """The position of the newest record."""
@@ -143,7 +146,34 @@ class Writer(View):
 
     def _forget_path(self, position: int, path: bytes, table: str) -> None:
         for place in (path, *above(path)):
-            self._changing(place, table).forget(position)
+            if table == "gaps" or not self._is_needed(place):
+                self._changing(place, table).forget(position)
+
+    def _is_needed(self, path: bytes) -> bool:
+        """Whether the verdict on any entry may rest on when `path` was last named: retention changes no verdict.
+
+        An entry rests on it, on something below it, or on a pattern that may match it. Gaps are none of that: where
+        they are forgotten, so is the time from which silence would count.
+        """
+        needed = self._needed.get(path)
+        if needed is None:
+            below = keys.path_key(path.rstrip(b"/") + b"/")
+            needed = bool(self._duplicates("paths", keys.path_key(path)))
+            needed = needed or next(self._rows("paths", below, below), None) is not None
+            needed = needed or any(
+                touches(kept.dep, kept.real, path) for up in above(path) for kept in self._patterns_at(up)
+            )
+            self._needed[path] = needed
+        return needed
+
+    def _patterns_at(self, directory: bytes) -> list[Kept]:
+        """The patterns that entries rest on and whose base is a directory."""
+        patterns = self._patterns.get(directory)
+        if patterns is None:
+            found = (self._entry_at(key) for key in self._duplicates("paths", keys.path_key(directory)))
+            deps = (kept for entry in found if entry is not None for kept in entry.deps or ())
+            patterns = self._patterns[directory] = [kept for kept in deps if kept.dep.kind in PATTERN_KINDS]
+        return patterns
 
     def trim(self, keep_records: int, oldest_at: int) -> int:
         """Trims up to a slice of the oldest records: those over `keep_records`, and those older than `oldest_at` (ns).
@@ -151,6 +181,8 @@ class Writer(View):
         The newest record always stays. What verdicts need lies in other tables. Returns how many went.
         """
         gone = 0
+        self._needed.clear()  # another command of this transaction may have put entries
+        self._patterns.clear()
         for position, record in self.records(0, _TRIM_SLICE):
             if position == self._head or (position > self._head - keep_records and record.at >= oldest_at):
                 break

@@ -16,7 +16,7 @@ from provd.core.dependency import Kind, parse
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import ObjectState, Question, Touch
 from provd.core.reading import Found
-from provd.core.records import ALL, Action, ActionEvent, EntryChange, EntryEvent, Gap
+from provd.core.records import ALL, Action, ActionEvent, EntryChange, EntryEvent, Gap, Mutation, MutationKind
 from provd.core.verdict import Judgements, NeedDigests, Verdict, settle, triage
 from provd.store import Store, View, Writer
 from provd.store.keys import Answered, PathState
@@ -194,3 +194,37 @@ def test_a_record_of_each_type_is_kept(directory: str) -> None:
         store.run(lambda w: [w.append(one) for one in some])
     with opened(directory) as store, store.view() as view:
         assert [one for _, one in view.records(0, 10)] == some
+
+
+@pytest.mark.parametrize(
+    ("dep", "named"),
+    [
+        (b"file:/r/d/f", b"/r/d/f"),
+        (b"file:/r/d/f", b"/r/d"),
+        (b"dir:/r/d", b"/r/d/new"),
+        (b"tree:/r/d", b"/r/d/deep/f"),
+        (b"names:/r/d/*.py", b"/r/d/a.py"),
+        (b"glob:/r/d/**/*.py", b"/r/d/deep/a.py"),
+    ],
+)
+def test_that_something_was_touched_is_known_after_its_record_was_trimmed(
+    directory: str, dep: bytes, named: bytes
+) -> None:
+    """An unproven dependency stays dirty `touched`, whatever retention does."""
+    with opened(directory) as store:
+        resting = kept(dep)
+
+        def command(writer: Writer) -> int:
+            writer.append(gap())
+            put(writer, entry("k", resting, version=1))
+            at = writer.append(Mutation(1, MutationKind.CREATED, named))
+            writer.append(Mutation(1, MutationKind.CREATED, b"/r/elsewhere/x"))
+            writer.append(gap())
+            return at
+
+        at = store.run(command)
+        store.run(lambda writer: writer.trim(1, 0))
+        with store.view() as view:
+            assert view.record(at) is None
+            assert view.newest_mutation(resting) == at
+            assert view.newest_mutation(kept(b"tree:/r/elsewhere")) is None, "nobody rests on that"
