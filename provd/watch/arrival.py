@@ -40,10 +40,13 @@ class Directory:
         self.error: OSError | None = None
         try:
             self.fd = os.open(path, flags, dir_fd=parent)
+            found = os.fstat(self.fd)
         except OSError as error:
             self.error = error
+            if self.fd >= 0:
+                os.close(self.fd)
+                self.fd = -1
             return
-        found = os.fstat(self.fd)
         self.dev, self.ino = found.st_dev, found.st_ino
 
     def __enter__(self) -> Self:
