@@ -152,9 +152,9 @@ def test_what_a_full_disk_kept_out_of_the_log_is_a_gap_once_and_is_found_when_as
         assert code(ws.rpc, "entry.put", key="k", value="x" * 400_000, deps=[], root=daemon.root) == "store.full"
         daemon.inside("rm fill")
         assert ws.rpc("daemon.audit")["mismatches"] == []
-        assert 1 <= len(gaps(records_since(ws.rpc, clock), ws.root)) <= 20
+        assert 1 <= len(gaps(records_since(ws.rpc, clock), ws.root)) <= 100
         assert ws.put("k")["version"]
-        assert daemon.said().count("could not be written") <= 20
+        assert daemon.said().count("could not be written") <= 100
         assert "Traceback" not in daemon.said()
     finally:
         daemon.close()

@@ -73,6 +73,7 @@ def place() -> Iterator[bytes]:
     try:
         yield path
     finally:
+        subprocess.run(["chmod", "-R", "u+rwX", path], check=True)
         subprocess.run(["rm", "-rf", path], check=True)
 
 

@@ -240,7 +240,7 @@ class Kernel(ScriptedWatcher):
         self._event("create", path, 0)
 
     def chmod(self, path: bytes) -> None:
-        os.chmod(path, 0o700 ^ (os.stat(path).st_mode & 0o100))
+        os.chmod(path, 0o700 | (~os.stat(path).st_mode & 0o001))
         self._event("attrib", path, _ino(path) if os.path.isdir(path) else 0)
 
     def remove(self, path: bytes) -> None:
