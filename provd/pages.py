@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from provd.core import records
+from provd.core.dependency import with_above
 from provd.disk import Route
-from provd.watching import with_above
 
 _SLICE: Final = 256
 """Records that are made ready in one go."""

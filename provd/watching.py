@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from provd.core.dependency import PATTERN_KINDS, Kind, is_under
+from provd.core.dependency import PATTERN_KINDS, Kind, is_under, with_above
 from provd.disk import IgnoreRules, Route
 from provd.watch.base import Uncovered
 
@@ -144,12 +144,3 @@ async def scanned_and_recorded(watch: Watching) -> None:
     with contextlib.suppress(TimeoutError):  # a polled root is never covered, so nothing is lost by its silence
         await asyncio.wait_for(watch.scanned(), PATIENCE)
     await watch.recorded(PATIENCE)
-
-
-def with_above(path: bytes) -> list[bytes]:
-    """A path and the directories above it."""
-    places = [path]
-    while path != b"/":
-        path = path.rpartition(b"/")[0] or b"/"
-        places.append(path)
-    return places

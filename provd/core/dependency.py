@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -181,6 +181,23 @@ def base(dep: Dependency) -> bytes:
 def is_under(path: bytes, directory: bytes) -> bool:
     """Whether `path` is `directory` or below it, by name alone."""
     return path == directory or path.startswith(directory if directory.endswith(b"/") else directory + b"/")
+
+
+def above(path: bytes) -> Iterator[bytes]:
+    """The directories above an absolute path, nearest first."""
+    while path != b"/":
+        path = path.rpartition(b"/")[0] or b"/"
+        yield path
+
+
+def with_above(path: bytes) -> list[bytes]:
+    """An absolute path and the directories above it, nearest first."""
+    return [path, *above(path)]
+
+
+def up_to(root: bytes, path: bytes) -> list[bytes]:
+    """`path` and the directories above it that lie below `root`, nearest first."""
+    return [place for place in with_above(path) if len(place) > len(root)]
 
 
 def touches(dep: Dependency, real: bytes | None, written: bytes, *, structural: bool = True) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from pathspec import GitIgnoreSpec
 
-from provd.core.dependency import is_under
+from provd.core.dependency import is_under, up_to
 
 DEFAULT_PATTERNS: Final = (".git/",)
 """What is ignored where nothing else is said, outside every root too."""
@@ -44,7 +44,7 @@ class IgnoreRules:
         for base in map(_lexical, (one, other)):
             root, patterns = self._in_force(base)
             by_pattern = _by_pattern(patterns, len(root.rstrip(b"/")))
-            if any(by_pattern(place, _DIRECTORY) for place in _places(root, base)):
+            if any(by_pattern(place, _DIRECTORY) for place in up_to(root, base)):
                 return False
             found.append(patterns)
         anchored = any("/" in pattern.rstrip("/") for pattern in found[0])
@@ -60,7 +60,7 @@ class IgnoreRules:
         lexical = _lexical(base)
         root, patterns = self._in_force(lexical)
         by_pattern = _by_pattern(patterns, len(root.rstrip(b"/")))
-        if any(by_pattern(place, _DIRECTORY) for place in _places(root, lexical)):
+        if any(by_pattern(place, _DIRECTORY) for place in up_to(root, lexical)):
             by_pattern = _nothing
         always = self._always
         if any(is_under(lexical, place) for place in always):
@@ -80,15 +80,6 @@ class IgnoreRules:
 def _lexical(path: bytes) -> bytes:
     """`path` without dots and double slashes: rules speak of names as they are written."""
     return b"/" + os.path.normpath(path).lstrip(b"/")
-
-
-def _places(root: bytes, base: bytes) -> list[bytes]:
-    """`base` and the directories above it, below the root."""
-    places = []
-    while len(base) > len(root):
-        places.append(base)
-        base = os.path.dirname(base)
-    return places
 
 
 def _from_base(base: bytes, lexical: bytes, predicate: Predicate) -> Predicate:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from provd.core.dependency import is_under
+from provd.core.dependency import above, is_under
 from provd.core.mutation import DIRECTORY, Change, State, kind_of
 from provd.core.notice import Moved, What
 from provd.core.records import Coverage, Gap, MutationKind, Origin
@@ -21,7 +21,6 @@ from provd.recorder.following import PIECE, EnoughError, Rows
 from provd.recorder.items import Contents, Item, Looked, Outcome
 from provd.store import Writer
 from provd.store.files import UNKNOWN, Row
-from provd.store.history import above
 
 _MADE: Final = (What.CREATED,)
 _NAMED: Final = frozenset({What.CREATED, What.DELETED})

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
+from provd.core.dependency import with_above
 from provd.core.records import Actor
 from provd.store.keys import OpenAction
 
@@ -37,19 +38,10 @@ class Attribution:
         return NOBODY if newest is None else Actor(newest.session, newest.turn, newest.id)
 
     def _naming(self, path: bytes) -> list[OpenAction]:
-        found = [self._by_path[at] for at in _ways_up(path) if at in self._by_path]
+        found = [self._by_path[at] for at in with_above(path) if at in self._by_path]
         prefix = path.rstrip(b"/") + b"/"
         for at in self._sorted[bisect_left(self._sorted, prefix) :]:
             if not at.startswith(prefix):
                 break
             found.append(self._by_path[at])
         return found
-
-
-def _ways_up(path: bytes) -> list[bytes]:
-    """`path` and all directories above it."""
-    ways = [path]
-    while path != b"/":
-        path = path.rpartition(b"/")[0] or b"/"
-        ways.append(path)
-    return ways

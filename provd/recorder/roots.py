@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from provd.core import errors
-from provd.core.dependency import is_under
+from provd.core.dependency import is_under, up_to
 from provd.disk import DEFAULT_PATTERNS, Directory, IgnoreRules, Workers
 from provd.recorder.rootrecords import Change, adding, covering, removing
 from provd.store import Store
@@ -268,7 +268,7 @@ class Roots:
             await self._scanner.forget(root.path, inner)
             return
         ignored = self._predicate(holder)
-        if any(ignored(place, _IS_DIRECTORY) for place in _places(holder, root.path)):
+        if any(ignored(place, _IS_DIRECTORY) for place in up_to(holder, root.path)):
             await self._scanner.forget(root.path, inner)
         if self._roots[holder].ignore != root.ignore:  # its rules hold here now
             self._begin(holder, partial(self._take_up, holder))
@@ -299,12 +299,3 @@ def _patterns(root: Root) -> Sequence[str]:
 
 def _everything(_path: bytes, _is_dir: bool) -> bool:
     return True
-
-
-def _places(root: bytes, path: bytes) -> list[bytes]:
-    """`path` and the directories above it, below `root`."""
-    places = []
-    while len(path) > len(root):
-        places.append(path)
-        path = os.path.dirname(path)
-    return places

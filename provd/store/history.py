@@ -7,11 +7,11 @@ are. A directory's row knows the newest mutation anywhere below it; only pattern
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, cast
 
 from provd.core import glob, records
-from provd.core.dependency import SET_KINDS, Dependency, Kind, base, is_under
+from provd.core.dependency import SET_KINDS, Dependency, Kind, above, base, is_under
 from provd.core.entry import Kept
 from provd.store import keys
 from provd.store.rows import Rows
@@ -60,13 +60,6 @@ class Mention:
 def names(record: records.Mutation) -> tuple[bytes, ...]:
     """The paths that a mutation names."""
     return (record.path,) if record.source is None else (record.path, record.source)
-
-
-def above(path: bytes) -> Iterator[bytes]:
-    """The directories above an absolute path, nearest first."""
-    while path != b"/":
-        path = path.rpartition(b"/")[0] or b"/"
-        yield path
 
 
 def _may_hold(pattern: glob.Pattern, relative: bytes, known: dict[bytes, glob.States]) -> bool:

@@ -11,12 +11,12 @@ import lmdb
 import msgspec
 
 from provd.core import clock, records
-from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, Member, base, touches
+from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, Member, above, base, touches
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import ObjectState
 from provd.store import keys
 from provd.store.environment import Environment
-from provd.store.history import Mention, above, names
+from provd.store.history import Mention, names
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
 from provd.store.reads import View
 

@@ -7,9 +7,11 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import xxhash
+
 from provd.core.mutation import FILE, State
 from provd.core.notice import Appeared, Lost, Moved, Notice, Touched, What
-from provd.core.records import Gap, Hashed, Mutation, Record
+from provd.core.records import DigestState, Gap, Hashed, Mutation, Record
 from provd.disk.states import state_of
 from provd.disk.workers import Workers
 from provd.recorder.mutations import Pump
@@ -24,6 +26,18 @@ if TYPE_CHECKING:
     from provd.watch.base import Ignored, Uncovered
 
 T = TypeVar("T")
+C, M, A, D = What.CREATED, What.MODIFIED, What.ATTRIB, What.DELETED
+DONE, PENDING, SUPERSEDED, UNREADABLE = (
+    DigestState.DONE,
+    DigestState.PENDING,
+    DigestState.SUPERSEDED,
+    DigestState.UNREADABLE,
+)
+
+
+def digest(content: bytes) -> str:
+    """The digest of a content, as records have it."""
+    return f"xxh3:{xxhash.xxh3_128_digest(content).hex()}"
 
 
 class ScriptedWatcher:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
-import xxhash
-from pumping import Scene, on_disk, play, same
+from pumping import DONE, SUPERSEDED, A, C, D, M, Scene, on_disk, play, same
 
-from provd.core.notice import Appeared, Moved, Touched, What
-from provd.core.records import Actor, DigestState, Hashed, Mutation, Origin
+from provd.core.notice import Appeared, Moved, Touched
+from provd.core.records import Actor, Hashed, Mutation, Origin
 from provd.recorder import following, looking
 from provd.store.keys import OpenAction
 
@@ -20,18 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from provd.store import Writer
-
-C, M, A, D = What.CREATED, What.MODIFIED, What.ATTRIB, What.DELETED
-DONE, PENDING, SUPERSEDED, UNREADABLE = (
-    DigestState.DONE,
-    DigestState.PENDING,
-    DigestState.SUPERSEDED,
-    DigestState.UNREADABLE,
-)
-
-
-def digest(content: bytes) -> str:
-    return f"xxh3:{xxhash.xxh3_128_digest(content).hex()}"
 
 
 # kinds against the table

@@ -8,28 +8,14 @@ from unittest import mock
 
 import pytest
 import xxhash
-from pumping import Scene, play
+from pumping import DONE, PENDING, SUPERSEDED, UNREADABLE, C, Scene, digest, play
 
-from provd.core.notice import What
-from provd.core.records import Actor, DigestState, Hashed, Mutation, MutationKind, Origin
+from provd.core.records import Actor, Hashed, Mutation, MutationKind, Origin
 from provd.disk import states
 from provd.recorder import following, hashing
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-C, M, A, D = What.CREATED, What.MODIFIED, What.ATTRIB, What.DELETED
-DONE, PENDING, SUPERSEDED, UNREADABLE = (
-    DigestState.DONE,
-    DigestState.PENDING,
-    DigestState.SUPERSEDED,
-    DigestState.UNREADABLE,
-)
-
-
-def digest(content: bytes) -> str:
-    return f"xxh3:{xxhash.xxh3_128_digest(content).hex()}"
 
 
 # records and digests

@@ -8,30 +8,16 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-import xxhash
-from pumping import Scene, ScriptedWatcher, on_disk, play, same
+from pumping import C, M, Scene, ScriptedWatcher, digest, on_disk, play, same
 
 from provd.core import errors
-from provd.core.notice import Touched, What
-from provd.core.records import Coverage, DigestState, Gap, Mutation, Origin
+from provd.core.notice import Touched
+from provd.core.records import Coverage, Gap, Mutation, Origin
 from provd.disk import states
 from provd.recorder import lister, looking, mutations
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-C, M, A, D = What.CREATED, What.MODIFIED, What.ATTRIB, What.DELETED
-DONE, PENDING, SUPERSEDED, UNREADABLE = (
-    DigestState.DONE,
-    DigestState.PENDING,
-    DigestState.SUPERSEDED,
-    DigestState.UNREADABLE,
-)
-
-
-def digest(content: bytes) -> str:
-    return f"xxh3:{xxhash.xxh3_128_digest(content).hex()}"
 
 
 # places that may hang

@@ -10,30 +10,16 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-import xxhash
-from pumping import Scene, on_disk, play, same
+from pumping import DONE, C, Scene, on_disk, play, same
 
-from provd.core.notice import Covered, Lost, Scan, What
-from provd.core.records import Coverage, DigestState, Gap, Mutation, Origin
+from provd.core.notice import Covered, Lost, Scan
+from provd.core.records import Coverage, Gap, Mutation, Origin
 from provd.disk import states
 from provd.recorder import following, lister
 from provd.store.files import Files
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-C, M, A, D = What.CREATED, What.MODIFIED, What.ATTRIB, What.DELETED
-DONE, PENDING, SUPERSEDED, UNREADABLE = (
-    DigestState.DONE,
-    DigestState.PENDING,
-    DigestState.SUPERSEDED,
-    DigestState.UNREADABLE,
-)
-
-
-def digest(content: bytes) -> str:
-    return f"xxh3:{xxhash.xxh3_128_digest(content).hex()}"
 
 
 # scans

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storing import SCOPE, gap, kept, opened, path_deps, scratch, some_paths
+from storing import gap, kept, opened, path_deps, scratch, some_paths
 
 from provd.core.dependency import is_under, touches
 from provd.core.entry import Kept
@@ -256,19 +255,6 @@ def test_a_question_about_a_big_tree_looks_at_few_rows(directory: str, monkeypat
             assert view.newest_mutation(kept(b"tree:/r")) == 20_000
             assert view.newest_mutation(kept(b"dir:/r")) is None
         assert len(looked) < 20
-
-
-if __name__ == "__main__":  # how long it takes: python tests/store/test_history.py
-    with scratch() as measured:
-        began = time.perf_counter()
-        _filled(measured, 100_000)
-        print("append", time.perf_counter() - began)  # noqa: T201
-        for text in (b"tree:/r", b"glob:/r/**", b"glob:/r/*/x", b"names:/r/**"):
-            with measured.view() as now:
-                began = time.perf_counter()
-                now.newest_mutation(kept(text))
-                print(text, time.perf_counter() - began)  # noqa: T201
-    assert SCOPE
 
 
 def test_a_member_may_lie_deeper_than_a_stack_has_frames(directory: str) -> None:
