@@ -11,11 +11,11 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from provd.services import owned, plist
-from provd.services.base import Service, ServiceError
+from provd.services.base import Plan, Service, ServiceError
 from provd.services.running import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
-    from provd.services.base import Kind, Plan
+    from provd.services.base import Kind
     from provd.services.running import Runner
 
 _ADVICE: Final = "move it away, then: provd service install"
@@ -30,6 +30,8 @@ class Launchd:
 
     kind: Kind = "launchd"
     name = plist.LABEL
+    user = None
+    socket = None
 
     def __init__(self, runner: Runner = run) -> None:
         self._runner = runner
@@ -47,7 +49,8 @@ class Launchd:
         return os.path.join(os.path.expanduser("~"), "Library", "Logs", "provd.log")
 
     def text(self, plan: Plan) -> str:
-        """The whole file; raises ServiceError."""
+        """The whole file; raises ServiceError. The daemon turns its log over itself, as launchd does not."""
+        plan = Plan((*plan.command, "--log-file", self.log), plan.environment)
         return owned.marked(plist.rendered(plan, self.log), "<!-- ", " -->", after="<!DOCTYPE")
 
     # -- asking
@@ -129,19 +132,19 @@ class Launchd:
             done.append(f"removed {self.file}")
         return done
 
-    def start(self) -> None:
+    def start(self, timeout: float = SLOW) -> None:
         """Starts the agent; raises ServiceError."""
         if self._loaded():
-            self._must("kickstart", self._target)
+            self._must("kickstart", self._target, timeout=timeout)
         else:
-            self._must("bootstrap", self._domain, self.file)
+            self._must("bootstrap", self._domain, self.file, timeout=timeout)
 
-    def restart(self) -> None:
+    def restart(self, timeout: float = SLOW) -> None:
         """Ends the agent and starts it again; raises ServiceError."""
         if self._loaded():
-            self._must("kickstart", "-k", self._target)
+            self._must("kickstart", "-k", self._target, timeout=timeout)
         else:
-            self.start()
+            self.start(timeout)
 
     def stop(self) -> None:
         """Ends the agent until the next login or start, and waits for it; raises ServiceError."""
@@ -152,8 +155,8 @@ class Launchd:
                 raise ServiceError(f"{self.name} is still there after {_END_S:g} s", f"launchctl print {self._target}")
             time.sleep(_NAP_S)
 
-    def _must(self, *words: str) -> None:
-        ran = self._launchctl(*words)
+    def _must(self, *words: str, timeout: float = SLOW) -> None:
+        ran = self._launchctl(*words, timeout=timeout)
         if ran.code:
             command = f"launchctl {' '.join(words)}"
             raise ServiceError(f"{command} failed: {ran.said}", f"try it by hand: {command}")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from provd import places
 from provd.services import owned, units
-from provd.services.base import Service, ServiceError
+from provd.services.base import Plan, Service, ServiceError
 from provd.services.running import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provd.services.base import Kind, Plan
+    from provd.services.base import Kind
     from provd.services.running import Runner
 
 _BY_HAND: Final = "provd start runs it in the background without a service manager"
@@ -130,6 +130,17 @@ class Systemd:
 
     # -- doing
 
+    def texts(self, plan: Plan, template: str) -> dict[str, str]:
+        """What is written, by file; raises ServiceError where it cannot be said in a unit."""
+        if self.user is None:
+            return {self.file: owned.marked(units.rendered(template, plan))}
+        # A template serves every user: what is said for this one stands in a drop-in.
+        common = Plan(plan.command[: plan.command.index("run") + 1], plan.environment)
+        texts = {self.file: owned.marked(units.rendered(template, common))}
+        if plan.command != common.command:
+            texts[self._override()] = owned.marked(units.override(plan))
+        return texts
+
     def install(self, plan: Plan, template: str, *, anew: bool = False) -> list[str]:
         """Writes the unit, enables and starts it; `anew` restarts it even where nothing changed. What was done.
 
@@ -153,18 +164,9 @@ class Systemd:
 
     def _write(self, plan: Plan, template: str) -> list[str]:
         advice = f"move it away, or put your changes into a drop-in (systemctl {self._scope()}edit {self.name})"
-        file = self.file
-        done = []
-        if self.user is None:
-            text = units.rendered(template, plan)
-        else:  # a template serves every user: what is said for this one stands in a drop-in
-            text = units.rendered(template, type(plan)(plan.command[: plan.command.index("run") + 1], plan.environment))
-        if owned.replace(file, owned.marked(text), advice):
-            done.append(f"wrote {file}")
-        if self.user is not None and plan.command[-1] != "run":
-            if owned.replace(self._override(), owned.marked(units.override(plan)), advice):
-                done.append(f"wrote {self._override()}")
-        elif self.user is not None and owned.remove(self._override(), advice):
+        texts = self.texts(plan, template)
+        done = [f"wrote {path}" for path, text in texts.items() if owned.replace(path, text, advice)]
+        if self.user is not None and self._override() not in texts and owned.remove(self._override(), advice):
             done.append(f"removed {self._override()}")
         return done
 
@@ -206,15 +208,13 @@ class Systemd:
             )
         return ["switched lingering on: it goes on after logout, and starts at boot"]
 
-    def start(self) -> None:
+    def start(self, timeout: float = SLOW) -> None:
         """Starts the unit and waits until it says that it is ready; raises ServiceError."""
-        self._systemctl("reset-failed", self.name, timeout=QUICK)  # after a row of crashes it would not start again
-        self._begin("start")
+        self._begin("start", timeout)
 
-    def restart(self) -> None:
+    def restart(self, timeout: float = SLOW) -> None:
         """Stops and starts the unit; raises ServiceError."""
-        self._systemctl("reset-failed", self.name, timeout=QUICK)
-        self._begin("restart")
+        self._begin("restart", timeout)
 
     def stop(self) -> None:
         """Stops the unit and waits for its end; raises ServiceError."""
@@ -223,8 +223,9 @@ class Systemd:
     def _scope(self) -> str:
         return "--user " if self.user is None else ""
 
-    def _begin(self, verb: str) -> None:
-        ran = self._systemctl(verb, self.name)
+    def _begin(self, verb: str, timeout: float) -> None:
+        self._systemctl("reset-failed", self.name, timeout=QUICK)  # after a row of crashes it would not start again
+        ran = self._systemctl(verb, self.name, timeout=timeout)
         if ran.code:
             scope = ["--user"] if self.user is None else []
             read = ["journalctl", *scope, "-u", self.name]

@@ -22,8 +22,7 @@ _ODD_PROGRAM: Final = re.compile(r"[\x00-\x1f\x7f\"'\\\udc80-\udcff]")
 """What systemd takes in no name of a program, however it is quoted."""
 _BY_SHELL: Final = ("/bin/sh", "-c", 'exec "$0" "$@"')
 """Starts a program of any name, and becomes it."""
-_WORD: Final = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\\.|[^\s"'\\])+""", re.DOTALL)
-_PIECE: Final = re.compile(r"""\\x([0-9a-fA-F]{2})|\\([abfnrtvs\\"';])|["']|%(.)|([^\\"'%]+|.)""", re.DOTALL)
+_TOKEN: Final = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.)|%(.)|(.)", re.DOTALL)
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
 _PREFIXES: Final = "@-:+!"
 
@@ -87,23 +86,37 @@ def command_of(text: str) -> list[str]:
     line = lines[-1] if lines else ""
     command = line.lstrip(_PREFIXES)
     literally = ":" in line[: len(line) - len(command)]
-    words = [_unquoted(word.group(), literally=literally) for word in _WORD.finditer(command)]
+    words = [text if literally else text.replace("$$", "$") for text in map(os.fsdecode, _words(command))]
     return words[len(_BY_SHELL) :] if tuple(words[: len(_BY_SHELL)]) == _BY_SHELL else words
 
 
-def _unquoted(word: str, *, literally: bool) -> str:
-    text = os.fsdecode(b"".join(_bytes(word)))
-    return text if literally else text.replace("$$", "$")
+def _words(line: str) -> Iterator[bytes]:
+    """The words of a command line, without quotes and escapes."""
+    word: bytes | None = None
+    quote = ""
+    for token in _TOKEN.finditer(line):
+        code, escape, specifier, plain = token.groups()
+        if plain is not None and plain == quote:
+            quote = ""
+        elif plain in {'"', "'"} and not quote:
+            quote = plain
+            word = word or b""
+        elif plain is not None and plain.isspace() and not quote:
+            if word is not None:
+                yield word
+            word = None
+        else:
+            word = (word or b"") + _meant(code, escape, specifier, plain)
+    if word is not None:
+        yield word
 
 
-def _bytes(word: str) -> Iterator[bytes]:
-    for piece in _PIECE.finditer(word):
-        code, escape, specifier, plain = piece.groups()
-        if code:
-            yield bytes([int(code, 16)])
-        elif escape:
-            yield _ESCAPES.get(escape, escape).encode()
-        elif specifier:
-            yield os.fsencode({"%": "%", "h": os.path.expanduser("~")}.get(specifier, f"%{specifier}"))
-        elif plain:
-            yield os.fsencode(plain)
+def _meant(code: str | None, escape: str | None, specifier: str | None, plain: str | None) -> bytes:
+    """What one escape, specifier or character stands for."""
+    if code is not None:
+        return bytes([int(code, 16)])
+    if escape is not None:
+        return os.fsencode(_ESCAPES.get(escape, escape))
+    if specifier is not None:
+        return os.fsencode({"%": "%", "h": os.path.expanduser("~")}.get(specifier, f"%{specifier}"))
+    return os.fsencode(plain or "")
