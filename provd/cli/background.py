@@ -173,7 +173,7 @@ def _launch(wanted: Wanted, log: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [*words, *run, "--log-file", wanted.log],
         stdin=subprocess.DEVNULL,
-        stdout=log,
+        stdout=subprocess.DEVNULL,
         stderr=log,
         cwd="/",
         env={**kept, **itself.search_path()},

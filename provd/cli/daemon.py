@@ -29,7 +29,11 @@ _FOUND = 1
     type=click.Choice(["auto", "inotify", "watchdog", "poll"]),
     help="How to watch (default auto: inotify where it tells all, else poll or watchdog).",
 )
-@click.option("--log-format", type=click.Choice(["console", "json"]), help="How to log (default console).")
+@click.option(
+    "--log-format",
+    type=click.Choice(["console", "json"]),
+    help="How to log (default console; under systemd the journal).",
+)
 @click.option("--log-file", metavar="PATH", help="Log to this file, which is turned over (default: stderr).")
 @connected
 def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, log_file: str | None, at: Place) -> int:
