@@ -87,6 +87,8 @@ def remove(path: str, advice: str) -> bool:
     check(path, advice)
     try:
         os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))  # a directory of drop-ins that holds no other
     except FileNotFoundError:
         return False
     except OSError as error:
