@@ -18,6 +18,8 @@ from provd.cli.command import Failure, Group, Usage, connected
 from provd.services import itself
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from provd.cli.command import Function, Place
     from provd.services import Launchd, Plan, Service, Systemd
 
@@ -78,10 +80,11 @@ def uninstall(where: Systemd | Launchd) -> int:
     """Stop the service and remove its file. What provd remembers stays."""
     with serving.told():
         before = where.service()
-        done = where.uninstall()
-    for line in done or ["no service of provd is installed here"]:
-        output.note(line)
-    if before is not None:
+        for line in where.uninstall():
+            output.note(line)
+    if before is None:
+        output.note("no service of provd is installed here")
+    else:
         state = services.option(before.command, "--state") or (places.state_dir() if where.user is None else None)
         kept = state or f"/var/lib/provd/{where.user}"
         output.note(f"what it remembers stays in {output.printable(kept)}")
@@ -135,7 +138,7 @@ def _plan(roots: tuple[str, ...], where: Systemd | Launchd, at: Place) -> Plan:
         return make(serving.directories(roots), at.state, at.socket)
 
 
-def _install(where: Systemd | Launchd, plan: Plan, *, anew: bool) -> list[str]:
+def _install(where: Systemd | Launchd, plan: Plan, *, anew: bool) -> Iterator[str]:
     if isinstance(where, services.Systemd):
         return where.install(plan, _template(where), anew=anew)
     return where.install(plan, anew=anew)

@@ -57,6 +57,11 @@ def meant(socket: str) -> Service | None:
     return service if own == socket else None
 
 
+def is_ours(service: Service) -> bool:
+    """Whether this user may tell its manager what to do. Whose daemon it is may still tell the daemon to stop."""
+    return service.manager != "systemd-system" or os.geteuid() == 0
+
+
 def runs_it(service: Service, socket: str, timeout: float) -> bool:
     """Whether what listens at the socket is the service's, or nothing does; asks a daemon only where it must."""
     try:

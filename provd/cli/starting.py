@@ -81,7 +81,7 @@ def stop(timeout: float, at: Place) -> int:
     """
     socket = places.socket_path(at.socket, at.state)
     service = serving.meant(socket)
-    if service is not None and service.runs and serving.runs_it(service, socket, timeout):
+    if service is not None and service.runs and serving.is_ours(service) and serving.runs_it(service, socket, timeout):
         with serving.told():
             services.manager(service).stop()
         output.note(f"stopped {service.name}")

@@ -15,6 +15,8 @@ from provd.services.base import Plan, Service, ServiceError
 from provd.services.running import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from provd.services.base import Kind
     from provd.services.running import Runner
 
@@ -98,39 +100,35 @@ class Launchd:
 
     # -- doing
 
-    def install(self, plan: Plan, *, anew: bool = False) -> list[str]:
-        """Writes the agent and starts it; `anew` restarts it even where nothing changed. What was done.
+    def install(self, plan: Plan, *, anew: bool = False) -> Iterator[str]:
+        """Writes the agent and starts it; `anew` restarts it even where nothing changed. Yields what was done.
 
         Raises ServiceError.
         """
         self.check()
-        done = []
         os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
         changed = owned.replace(self.file, self.text(plan), _ADVICE)
         if changed:
-            done.append(f"wrote {self.file}")
+            yield f"wrote {self.file}"
         if changed and self._loaded():
             self.stop()
         if not self._loaded():
             self._must("enable", self._target)
             self._must("bootstrap", self._domain, self.file)
-            done.append(f"started {self.name}: it starts with each login")
+            yield f"started {self.name}: it starts with each login"
         elif anew:
             self.restart()
-            done.append(f"restarted {self.name}")
-        return done
+            yield f"restarted {self.name}"
 
-    def uninstall(self) -> list[str]:
-        """Ends the agent and removes its file. What was done; empty where there was nothing. Raises ServiceError."""
+    def uninstall(self) -> Iterator[str]:
+        """Ends the agent and removes its file. Yields what was done. Raises ServiceError."""
         owned.check(self.file, _ADVICE)
         self.check()
-        done = []
         if self._loaded():
             self.stop()
-            done.append(f"stopped {self.name}")
+            yield f"stopped {self.name}"
         if owned.remove(self.file, _ADVICE):
-            done.append(f"removed {self.file}")
-        return done
+            yield f"removed {self.file}"
 
     def start(self, timeout: float = SLOW) -> None:
         """Starts the agent; raises ServiceError."""

@@ -141,37 +141,39 @@ class Systemd:
             texts[self._override()] = owned.marked(units.override(plan))
         return texts
 
-    def install(self, plan: Plan, template: str, *, anew: bool = False) -> list[str]:
-        """Writes the unit, enables and starts it; `anew` restarts it even where nothing changed. What was done.
+    def install(self, plan: Plan, template: str, *, anew: bool = False) -> Iterator[str]:
+        """Writes the unit, enables and starts it; `anew` restarts it even where nothing changed. Yields what was done.
 
         Raises ServiceError.
         """
         self.check()
-        done = self._write(plan, template)
-        changed = bool(done)
+        changed = False
+        for line in self._write(plan, template):
+            changed = True
+            yield line
         self._must("daemon-reload")
         before = self._show(self.name, f"--property={_ASKED}")
         if not before.get("UnitFileState", "").startswith("enabled"):
             self._must("enable", self.name)
-            done.append(f"enabled {self.name}: it starts {'at boot' if self.user else 'with your first login'}")
+            yield f"enabled {self.name}: it starts {'at boot' if self.user else 'with your first login'}"
         if before.get("ActiveState") != "active":
             self.start()
-            done.append(f"started {self.name}")
+            yield f"started {self.name}"
         elif changed or anew:
             self.restart()
-            done.append(f"restarted {self.name}")
-        return done
+            yield f"restarted {self.name}"
 
-    def _write(self, plan: Plan, template: str) -> list[str]:
-        advice = f"move it away, or put your changes into a drop-in (systemctl {self._scope()}edit {self.name})"
+    def _write(self, plan: Plan, template: str) -> Iterator[str]:
+        advice = f"move it away, or put your changes into a drop-in ({self._hand('edit', self.name)})"
         texts = self.texts(plan, template)
-        done = [f"wrote {path}" for path, text in texts.items() if owned.replace(path, text, advice)]
+        for path, text in texts.items():
+            if owned.replace(path, text, advice):
+                yield f"wrote {path}"
         if self.user is not None and self._override() not in texts and owned.remove(self._override(), advice):
-            done.append(f"removed {self._override()}")
-        return done
+            yield f"removed {self._override()}"
 
-    def uninstall(self) -> list[str]:
-        """Stops and disables the unit and removes its file. What was done; empty where there was nothing.
+    def uninstall(self) -> Iterator[str]:
+        """Stops and disables the unit and removes its file. Yields what was done: nothing where there was nothing.
 
         Raises ServiceError.
         """
@@ -181,16 +183,16 @@ class Systemd:
         advice = "remove it yourself if it is not wanted"
         for path in (file, *mine):
             owned.check(path, advice)
-        done = []
         if os.path.exists(file):
             self._must("disable", "--now", self.name)
-            done.append(f"stopped and disabled {self.name}")
+            yield f"stopped and disabled {self.name}"
         if self.user is not None and not self._others():
             mine.append(file)
-        done += [f"removed {path}" for path in mine if owned.remove(path, advice)]
+        for path in mine:
+            if owned.remove(path, advice):
+                yield f"removed {path}"
         self._must("daemon-reload")
         self._systemctl("reset-failed", self.name, timeout=QUICK)  # it may not have failed
-        return done
 
     def _others(self) -> bool:
         """Whether an instance of another user hangs on the template."""
@@ -220,23 +222,31 @@ class Systemd:
         """Stops the unit and waits for its end; raises ServiceError."""
         self._must("stop", self.name)
 
-    def _scope(self) -> str:
-        return "--user " if self.user is None else ""
-
     def _begin(self, verb: str, timeout: float) -> None:
         self._systemctl("reset-failed", self.name, timeout=QUICK)  # after a row of crashes it would not start again
         ran = self._systemctl(verb, self.name, timeout=timeout)
         if ran.code:
-            scope = ["--user"] if self.user is None else []
-            read = ["journalctl", *scope, "-u", self.name]
-            said = self._runner([*read, "-n", "5", "-o", "cat", "--no-pager"], QUICK).out.strip()
-            raise ServiceError(f"systemd could not {verb} {self.name}: {said or ran.said}", f"{' '.join(read)} -n 50")
+            read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
+            lines = self._runner([*read, "--since=-5min", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
+            said = " / ".join(line.strip() for line in lines)
+            hint = f"{' '.join(read)} -n 50" if said else "see in the foreground why: provd run"
+            message = f"systemd could not {verb} {self.name}: {said or ran.said}"
+            raise ServiceError(message, self._as_root(verb, self.name) or hint)
 
     def _must(self, *words: str) -> None:
         ran = self._systemctl(*words)
         if ran.code:
-            command = f"systemctl {self._scope()}{' '.join(words)}"
-            raise ServiceError(f"{command} failed: {ran.said}", f"try it by hand: {command}")
+            command = self._hand(*words)
+            hint = self._as_root(*words) or f"try it by hand: {command}"
+            raise ServiceError(f"{command} failed: {ran.said}", hint)
+
+    def _hand(self, *words: str) -> str:
+        """The command as one types it."""
+        return " ".join(["systemctl", *(["--user"] if self.user is None else []), *words])
+
+    def _as_root(self, verb: str, *words: str) -> str:
+        """What to do where a unit of the system is not this user's to tell; empty where it is."""
+        return "" if self.user is None or os.geteuid() == 0 else f"sudo {self._hand(verb, *words)}"
 
 
 def _user_name() -> str:

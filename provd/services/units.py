@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from provd.services.base import Plan
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.,:=@+-]+\Z")
-_ODD_PROGRAM: Final = re.compile(r"[\x00-\x1f\x7f\"'\\\udc80-\udcff]")
+_ODD_PROGRAM: Final = re.compile(r"[\x00-\x1f\x7f\"'\\]")
 """What systemd takes in no name of a program, however it is quoted."""
 _BY_SHELL: Final = ("/bin/sh", "-c", 'exec "$0" "$@"')
 """Starts a program of any name, and becomes it."""
@@ -39,13 +39,31 @@ def _escaped(character: str) -> str:
         return "\\" + character
     if character == "%":
         return "%%"
-    if character < " " or character == "\x7f" or "\udc80" <= character <= "\udcff":
-        return f"\\x{os.fsencode(character)[0]:02x}"
+    if character < " " or character == "\x7f":
+        return f"\\x{ord(character):02x}"
     return character
 
 
+def _utf8(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def command_line(words: Sequence[str]) -> str:
-    """The value of `ExecStart=`; `words[0]` is the absolute path of the program."""
+    """The value of `ExecStart=`; `words[0]` is the absolute path of the program.
+
+    Raises ServiceError for a word that is not UTF-8: systemd runs it, and cannot speak of that unit any more, since
+    D-Bus knows no such string.
+    """
+    for word in words:
+        if not _utf8(word):
+            shown = os.fsencode(word).decode(errors="backslashreplace")
+            raise ServiceError(
+                f"{shown} is not UTF-8, and no unit can hold it", "leave a --root out here, then: provd watch add DIR"
+            )
     if _ODD_PROGRAM.search(words[0]):
         words = (*_BY_SHELL, *words)
     literally = ":" if any("$" in word for word in words) else ""  # no variable is put in for a $
@@ -54,12 +72,9 @@ def command_line(words: Sequence[str]) -> str:
 
 def assignment(name: str, value: str) -> str:
     """A line `Environment=`; raises ServiceError for a value that no unit can hold."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ServiceError(
-            f"${name} is not UTF-8, and systemd takes no such variable", f"set {name} to another path, or: provd start"
-        ) from None
+    if not _utf8(value):
+        message = f"${name} is not UTF-8, and systemd takes no such variable"
+        raise ServiceError(message, f"set {name} to another path, or: provd start")
     return f"Environment={quoted(f'{name}={value}')}"
 
 
