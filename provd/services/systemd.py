@@ -128,6 +128,17 @@ class Systemd:
             raise ServiceError(f"systemd does not answer: {ran.said}", _BY_HAND)
         raise ServiceError(f"your systemd manager does not answer: {ran.said}", f"{_no_bus()}; {_BY_HAND}")
 
+    def _check_program(self, plan: Plan) -> None:
+        """Raises ServiceError where the user of a system unit cannot run what root can."""
+        if self.user is None:
+            return
+        words = plan.command[: plan.command.index("run")]
+        variables = [f"{name}={value}" for name, value in plan.environment.items()]
+        ran = self._runner(["runuser", "-u", self.user, "--", "env", *variables, *words, "--version"], QUICK)
+        if ran.code not in {0, MISSING}:
+            message = f"{self.user} cannot run {words[0]}: {ran.said}"
+            raise ServiceError(message, "install provd where that user can read it, for example in /opt")
+
     # -- doing
 
     def texts(self, plan: Plan, template: str) -> dict[str, str]:
@@ -147,6 +158,7 @@ class Systemd:
         Raises ServiceError.
         """
         self.check()
+        self._check_program(plan)
         changed = False
         for line in self._write(plan, template):
             changed = True
