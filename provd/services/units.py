@@ -24,6 +24,7 @@ _BY_SHELL: Final = ("/bin/sh", "-c", 'exec "$0" "$@"')
 """Starts a program of any name, and becomes it."""
 _TOKEN: Final = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.)|%(.)|(.)", re.DOTALL)
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
+_SPACE: Final = " \t\r\n"
 _PREFIXES: Final = "@-:+!"
 
 
@@ -81,7 +82,7 @@ def assignment(name: str, value: str) -> str:
 def rendered(template: str, plan: Plan) -> str:
     """The unit `template`, made to run `plan`; raises ServiceError where it cannot be said in a unit."""
     lines: list[str] = []
-    for line in template.splitlines():
+    for line in template.rstrip("\n").split("\n"):
         if line.startswith("ExecStart="):
             lines += [assignment(name, value) for name, value in plan.environment.items()]
             lines.append(f"ExecStart={command_line(plan.command)}")
@@ -97,7 +98,7 @@ def override(plan: Plan) -> str:
 
 def command_of(text: str) -> list[str]:
     """The words of the last `ExecStart=` of a unit's text; empty where there is none."""
-    lines = [line.partition("=")[2].strip() for line in text.splitlines() if line.startswith("ExecStart=")]
+    lines = [line.partition("=")[2].strip() for line in text.split("\n") if line.startswith("ExecStart=")]
     line = lines[-1] if lines else ""
     command = line.lstrip(_PREFIXES)
     literally = ":" in line[: len(line) - len(command)]
@@ -116,7 +117,7 @@ def _words(line: str) -> Iterator[bytes]:
         elif plain in {'"', "'"} and not quote:
             quote = plain
             word = word or b""
-        elif plain is not None and plain.isspace() and not quote:
+        elif plain is not None and plain in _SPACE and not quote:
             if word is not None:
                 yield word
             word = None
