@@ -87,8 +87,10 @@ def remove(path: str, advice: str) -> bool:
     check(path, advice)
     try:
         os.unlink(path)
-        with contextlib.suppress(OSError):
-            os.rmdir(os.path.dirname(path))  # a directory of drop-ins that holds no other
+        directory = os.path.dirname(path)
+        if directory.endswith(".d"):  # of drop-ins, made for this one
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
     except FileNotFoundError:
         return False
     except OSError as error:

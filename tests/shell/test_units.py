@@ -142,14 +142,14 @@ def _any_umask() -> object:
 
 @pytest.mark.usefixtures("_any_umask")
 def test_writing_is_whole_and_said_once(tmp_path: Path) -> None:
-    path = str(tmp_path / "new" / "unit")
+    path = str(tmp_path / "new.d" / "unit")
 
     assert owned.replace(path, owned.marked("one\n"), "advice")
     assert not owned.replace(path, owned.marked("one\n"), "advice")
     assert owned.replace(path, owned.marked("two\n"), "advice")
     assert owned.read(path) == owned.marked("two\n")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o644
-    assert os.listdir(tmp_path / "new") == ["unit"]
+    assert os.listdir(tmp_path / "new.d") == ["unit"]
     assert owned.remove(path, "advice")
     assert not owned.remove(path, "advice")
     assert os.listdir(tmp_path) == []
