@@ -28,6 +28,8 @@ LOG_NAME: Final = "provd.log"
 _LOCK_NAME: Final = "start.lock"
 _NAP: Final = 0.01
 """Seconds between two looks at what cannot tell."""
+_PAUSE: Final = 0.2
+"""Seconds between two starts while another daemon ends."""
 _TOLD: Final = 4096
 """Bytes of a log's end that are looked at for why it ended."""
 _LAST_LINES: Final = 5
@@ -35,6 +37,14 @@ _MANAGERS: Final = frozenset(
     ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "JOURNAL_STREAM")
 )
 """What a service manager says to the caller, and not to a daemon that the caller starts."""
+
+
+_HELD: Final = "uses the state directory"
+"""What a daemon says that finds the lock held."""
+
+
+class _Held(Failure):
+    """The lock of the state directory is held by another daemon."""
 
 
 @dataclass(frozen=True)
@@ -103,20 +113,30 @@ def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
     """
     deadline = time.monotonic() + timeout
     with _turn(wanted.state, deadline):
-        there = _pid_at(wanted.socket, timeout)
-        if there is not None:
-            return there, False
-        log = _log(wanted.log)
-        try:
-            before = os.fstat(log).st_size
-            process = _launch(wanted, log)
-        finally:
-            os.close(log)
-        try:
-            return _wait(process, wanted, before, deadline)
-        except KeyboardInterrupt:
-            process.terminate()
-            raise
+        while True:
+            there = _pid_at(wanted.socket, timeout)
+            if there is not None:
+                return there, False
+            try:
+                return _once(wanted, deadline)
+            except _Held:  # by one that still ends, or begins
+                if time.monotonic() >= deadline or any(_pid_at(path, timeout) for path in holder(wanted.state)):
+                    raise
+                time.sleep(_PAUSE)
+
+
+def _once(wanted: Wanted, deadline: float) -> tuple[int, bool]:
+    log = _log(wanted.log)
+    try:
+        before = os.fstat(log).st_size
+        process = _launch(wanted, log)
+    finally:
+        os.close(log)
+    try:
+        return _wait(process, wanted, before, deadline)
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
 
 
 @contextlib.contextmanager
@@ -213,4 +233,5 @@ def _ended(code: int, path: str, before: int) -> Failure:
         said = " / ".join(lines[-_LAST_LINES:]) or "nothing"
         return Failure(f"the daemon ended with code {code}; it said: {said}", f"see its log: {path}")
     hint = next((line.strip().removeprefix("next: ") for line in lines[told + 1 :] if line.startswith("  next: ")), "")
-    return Failure(f"the daemon did not start: {lines[told].removeprefix('provd: ')}", hint or f"see its log: {path}")
+    kind = _Held if _HELD in lines[told] else Failure
+    return kind(f"the daemon did not start: {lines[told].removeprefix('provd: ')}", hint or f"see its log: {path}")

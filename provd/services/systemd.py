@@ -238,6 +238,8 @@ class Systemd:
         self._systemctl("reset-failed", self.name, timeout=QUICK)  # after a row of crashes it would not start again
         ran = self._systemctl(verb, self.name, timeout=timeout)
         if ran.code:
+            if self.user is None:
+                self.check()  # it may be the manager that is not there
             read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
             lines = self._runner([*read, "--since=-5min", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
             said = " / ".join(line.strip() for line in lines)

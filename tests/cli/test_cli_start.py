@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from support import Daemon
 
 _LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what is looked at here")
+
+
+def read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
 
 
 @pytest.fixture
@@ -40,8 +46,7 @@ def test_start_answers_and_leaves_a_daemon_of_its_own(home: Home) -> None:
     assert os.getsid(pid) == pid != os.getsid(0)
     assert stat.S_IMODE(os.stat(home.log).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(home.state).st_mode) == 0o700
-    with open(home.log) as log:
-        assert f"pid={pid}" in log.read()
+    assert f"pid={pid}" in read(home.log)
 
 
 @_LINUX
@@ -135,6 +140,21 @@ def test_another_daemon_holds_the_state(home: Home, make_daemon: Callable[..., D
 
     assert "another daemon" in done.err
     assert f"provd stop --socket {daemon.socket}" in done.err
+
+
+def test_a_daemon_that_still_ends_is_waited_for(home: Home, make_daemon: Callable[..., Daemon]) -> None:
+    ending = make_daemon(state=home.state).start()
+    os.unlink(ending.socket)  # as one does first that ends
+
+    start = subprocess.Popen(home.command("start"), stderr=subprocess.PIPE, env=home.environment(), cwd=home.path)
+    deadline = time.monotonic() + HANG
+    while not os.path.exists(home.log) or "uses the state directory" not in read(home.log):
+        assert time.monotonic() < deadline
+        assert start.poll() is None
+    ending.stop()
+
+    assert start.communicate(timeout=HANG)[1].decode().startswith("started in the background")
+    assert start.returncode == 0
 
 
 def test_a_daemon_with_another_state_is_not_taken_for_this(home: Home) -> None:
