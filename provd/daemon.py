@@ -56,7 +56,7 @@ def main(settings: Settings) -> None:
 
     Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
     """
-    configure(settings.log_format)
+    configure(settings.log_format, log_file=settings.log_file)
     if sys.stderr is not None:
         faulthandler.enable(sys.stderr)  # the watchdog's SIGABRT, and a crash in C, leave all stacks in the log
     _raise_limits()

@@ -34,9 +34,12 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Daemon": {
         "run": ("daemon", "run it in the foreground"),
-        "stop": ("daemon", "stop it"),
+        "start": ("starting", "start it: the installed service, else in the background"),
+        "stop": ("starting", "stop it"),
+        "restart": ("starting", "stop it and start it, after an upgrade"),
         "status": ("status", "how it is"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
+        "service": ("service", "install, uninstall, print: a service of systemd or launchd"),
         "audit": ("daemon", "read everything again and compare"),
         "version": ("status", "versions of this command and of the daemon"),
     },
