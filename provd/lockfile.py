@@ -82,7 +82,7 @@ class StateDirectory:
     def note_socket(self, path: str) -> None:
         """Writes where the holder answers beside its pid, for whoever finds the lock held."""
         with contextlib.suppress(OSError):
-            os.pwrite(self._fd, f"{os.getpid()}\n{path}\n".encode(), 0)
+            os.pwrite(self._fd, b"%d\n%b\n" % (os.getpid(), os.fsencode(path)), 0)
 
     def release(self) -> None:
         """Gives the lock back."""

@@ -9,9 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Any, TextIO, cast
+from collections.abc import MutableMapping
+from typing import Any, Final, TextIO, cast
 
 import structlog
+
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_least = LEVELS["info"]
 
 
 class _StandardError:
@@ -36,6 +40,7 @@ def configure(log_format: str) -> None:
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     structlog.configure(
         processors=[
+            _by_level,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -44,3 +49,16 @@ def configure(log_format: str) -> None:
         logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _StandardError())),
         cache_logger_on_first_use=True,
     )
+
+
+def set_level(level: str) -> None:
+    """From now on nothing below `level` (`debug`, `info`, `warning`, `error`) is said."""
+    global _least  # noqa: PLW0603  the log is one of the process
+    _least = LEVELS[level]
+
+
+def _by_level(_logger: object, name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Drops what is below the level; `name` is the method that was called."""
+    if LEVELS.get("error" if name == "exception" else name, _least) < _least:
+        raise structlog.DropEvent
+    return event

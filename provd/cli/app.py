@@ -37,6 +37,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "stop": ("daemon", "stop it"),
         "status": ("status", "how it is"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
+        "config": ("config", "show, check, path, reload: the settings"),
         "audit": ("daemon", "read everything again and compare"),
         "version": ("status", "versions of this command and of the daemon"),
     },

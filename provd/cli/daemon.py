@@ -33,8 +33,11 @@ _FOUND = 1
     help="How to watch (default auto: inotify where it tells all, else poll or watchdog).",
 )
 @click.option("--log-format", type=click.Choice(["console", "json"]), help="How to log (default console).")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The least to log (default info)."
+)
 @connected
-def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, at: Place) -> int:
+def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, log_level: str | None, at: Place) -> int:
     """Run the daemon in the foreground. It is ready when its socket answers."""
     from provd import daemon, settings  # noqa: PLC0415  (see the rule)
     from provd.core import errors  # noqa: PLC0415
@@ -46,6 +49,7 @@ def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, at:
             roots=tuple(names.absolute(root) for root in roots),
             backend=backend,
             log_format=log_format,
+            log_level=log_level,
         )
         daemon.main(loaded)
     except errors.ProvdError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pytest
 
 from provd import settings
@@ -132,12 +131,3 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Any) -> None:
     os.makedirs(os.path.join(tmp_path, "config", "provd", "config.toml"))
     with pytest.raises(errors.InvalidParams):
         load()
-
-
-def test_every_key_is_documented() -> None:
-    with open(DOCUMENT, encoding="utf-8") as file:
-        text = file.read()
-    for name in settings._File.__struct_fields__:
-        table = getattr(settings._File(), name)
-        keys = table.__struct_fields__ if isinstance(table, msgspec.Struct) else (name,)
-        assert all(key in text for key in keys)
