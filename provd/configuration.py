@@ -17,6 +17,8 @@ from typing import Any, Final
 
 _MOST: Final = 1024 * 1024
 """Bytes of a file; more is no configuration."""
+_LARGEST: Final = 2**63 - 1
+"""The largest integer of TOML."""
 _NEAR: Final = 0.6
 """How alike a wrong name and its suggestion must be."""
 _SHOWN: Final = 40
@@ -38,7 +40,7 @@ class Whole:
         """Whether `value` may stand there."""
         if not isinstance(value, int) or isinstance(value, bool):
             return False
-        return value >= self.low and (self.high is None or value <= self.high)
+        return self.low <= value <= (_LARGEST if self.high is None else self.high)
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,10 @@ class Key:
     reloads: bool = True
 
 
-BACKENDS: Final = ("auto", "inotify", "watchdog", "poll")
+AUTO: Final = "auto"
+BACKENDS: Final = (AUTO, "inotify", "watchdog", "poll")
 LEVELS: Final = ("debug", "info", "warning", "error")
-FORMATS: Final = ("console", "json")
+FORMATS: Final = (AUTO, "console", "json")
 
 KEYS: Final[dict[str, Key]] = {
     key.name: key
@@ -120,7 +123,14 @@ KEYS: Final[dict[str, Key]] = {
         Key("watch.backend", Word(BACKENDS), "auto", "how roots are watched", flag="--backend", reloads=False),
         Key("watch.poll_seconds", Number(0.1, 86400), 10.0, "seconds between two scans of a polled root"),
         Key("logging.level", Word(LEVELS), "info", "the least that the daemon logs", flag="--log-level"),
-        Key("logging.format", Word(FORMATS), "console", "how it logs", flag="--log-format", reloads=False),
+        Key(
+            "logging.format",
+            Word(FORMATS),
+            AUTO,
+            "how it logs; `auto`: in the journal's own fields under systemd, else as `console`",
+            flag="--log-format",
+            reloads=False,
+        ),
     )
 }
 SECTIONS: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in KEYS if "." in name))

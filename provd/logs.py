@@ -31,7 +31,7 @@ class _StandardError:
         """Nothing is kept back."""
 
 
-def configure(log_format: str) -> None:
+def configure(log_format: str | None) -> None:
     """Sets structlog up: `console` for people, `json` for one object a line."""
     renderer: Any
     if log_format == "json":

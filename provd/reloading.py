@@ -44,7 +44,10 @@ class Finder(Protocol):
 
 
 class Reloading:
-    """`settings` are those in use. `apply` is called with the new ones, to take what can be taken."""
+    """`in_use` are the settings in use. `apply` is called with the new ones, to take what can be taken.
+
+    `begun` and `ended` tell a service manager of each reload, whatever becomes of it.
+    """
 
     def __init__(self, in_use: Settings, roots: Roots, finder: Finder, apply: Callable[[Settings], None]) -> None:
         self._in_use = in_use
@@ -52,6 +55,8 @@ class Reloading:
         self._finder = finder
         self._apply = apply
         self._one_at_a_time = asyncio.Lock()
+        self.begun: Callable[[], None] = _nobody
+        self.ended: Callable[[], None] = _nobody
 
     def told(self) -> dict[str, Any]:
         """`daemon.config`: the file, the places, and each key with its value in use and where that comes from."""
@@ -70,18 +75,27 @@ class Reloading:
         Raises InvalidParams, RootMissing, StoreFull; then nothing was changed.
         """
         async with self._one_at_a_time:
-            asked = await asyncio.to_thread(settings.again, self._in_use)
-            added = await self._add_roots(settings.directories(asked.values))
-            before, wanted = self._in_use.values, asked.values
-            other = [name for name in KEYS if wanted[name].value != before[name].value]
-            changed = [name for name in other if KEYS[name].reloads and name != "roots"]
-            restart = [name for name in other if not KEYS[name].reloads]
-            values = {name: before[name] if name in restart else wanted[name] for name in KEYS}
-            self._in_use = msgspec.structs.replace(asked, values=values)
-            self._apply(asked)
-        told = {"path": _wire(asked.config), "changed": [*(["roots"] if added else []), *changed], "restart": restart}
-        log.info("configuration reloaded", changed=told["changed"], needs_a_restart=restart)
-        return told
+            self.begun()
+            try:
+                return await self._reload()
+            finally:
+                self.ended()
+
+    async def _reload(self) -> dict[str, Any]:
+        asked = await asyncio.to_thread(settings.again, self._in_use)
+        added = await self._add_roots(settings.directories(asked.values))
+        before, wanted = self._in_use.values, asked.values
+        other = [name for name in KEYS if wanted[name].value != before[name].value]
+        changed = [name for name in other if KEYS[name].reloads and name != "roots"]
+        restart = [name for name in other if not KEYS[name].reloads]
+        values = {name: before[name] if name in restart else wanted[name] for name in KEYS}
+        self._in_use = msgspec.structs.replace(asked, values=values)
+        changed = [*(["roots"] if added else []), *changed]
+        log.info("configuration reloaded", path=asked.config, changed=changed)
+        if restart:
+            log.warning("the configuration needs a restart", keys=restart)
+        self._apply(asked)
+        return {"path": _wire(asked.config), "changed": changed, "restart": restart}
 
     async def hang_up(self) -> None:
         """What a SIGHUP asks for: a reload, whose mistakes are logged and change nothing."""
@@ -99,6 +113,10 @@ class Reloading:
         for directory in new:
             await self._roots.add(directory, None, wait=False)
         return [directory.path for directory in new]
+
+
+def _nobody() -> None:
+    """No service manager is told."""
 
 
 def _name(path: bytes) -> params.Name:

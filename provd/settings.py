@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from provd import configuration, places
-from provd.configuration import KEYS, File
+from provd.configuration import AUTO, KEYS, File
 from provd.core import errors
 from provd.watch.fleet import Choice
 
@@ -45,7 +45,8 @@ class Value(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All that a daemon needs to know. `state`, `socket` and `config` are absolute paths, `roots` directories.
 
-    `map_size` is in bytes, `max_age` and `poll_seconds` in seconds. `values` has what these are made from, by key.
+    `log_format` is None where it is left to the place that the log goes to. `map_size` is in bytes, `max_age` and
+    `poll_seconds` in seconds. `values` has what these are made from, by key.
     """
 
     state: str
@@ -54,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[bytes, ...] = ()
     backend: Choice = "auto"
     poll_seconds: float = 10.0
-    log_format: str = "console"
+    log_format: str | None = None
     log_level: str = "info"
     map_size: int = 64 * 1024**3
     max_records: int = 10_000_000
@@ -103,7 +104,7 @@ def load(
         roots=(*directories(values), *roots),
         backend=cast("Choice", values["watch.backend"].value),
         poll_seconds=float(values["watch.poll_seconds"].value),
-        log_format=values["logging.format"].value,
+        log_format=None if values["logging.format"].value == AUTO else values["logging.format"].value,
         log_level=values["logging.level"].value,
         map_size=values["store.map_gib"].value * 1024**3,
         max_records=values["log.max_records"].value,
