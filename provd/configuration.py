@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 _MOST: Final = 1024 * 1024
@@ -153,12 +153,13 @@ class Mistake:
 
 @dataclass(frozen=True)
 class File:
-    """What the file at `path` says: the values of those keys that are right, and the mistakes."""
+    """What the file at `path` says: the values of those keys that are right, the mistakes, where each stands."""
 
     path: str
     there: bool
-    values: dict[str, Any]
+    values: dict[str, Any] = field(default_factory=dict)
     mistakes: tuple[Mistake, ...] = ()
+    lines: dict[str, int] = field(default_factory=dict)
 
 
 def directory(text: str) -> bytes | None:
@@ -170,26 +171,31 @@ def directory(text: str) -> bytes | None:
 def read(path: str, *, needed: bool = False) -> File:
     """Reads the file; one that is not there says nothing, or is a mistake where it is `needed`."""
     try:
-        text = _content(path).decode("utf-8")
-        given = tomllib.loads(text.replace("\r\n", "\n"))
+        content = _content(path)
     except (FileNotFoundError, NotADirectoryError) as e:
         absence = (Mistake(f"it cannot be read: {e.strerror}"),) if needed else ()
-        return File(path, there=False, values={}, mistakes=absence)
+        return File(path, there=False, mistakes=absence)
     except OSError as e:
-        return File(path, there=True, values={}, mistakes=(Mistake(f"it cannot be read: {e.strerror or e}"),))
+        return File(path, there=True, mistakes=(Mistake(f"it cannot be read: {e.strerror or e}"),))
+    try:
+        text = content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as e:
-        return File(path, there=True, values={}, mistakes=(Mistake(f"byte {e.start} is not UTF-8"),))
+        return File(path, there=True, mistakes=(Mistake(f"byte {e.start} is not UTF-8"),))
+    try:
+        given = tomllib.loads(text)
     except (ValueError, RecursionError) as e:
-        return File(path, there=True, values={}, mistakes=(_no_toml(e),))
-    values, mistakes = _judged(given, _lines(text))
-    return File(path, there=True, values=values, mistakes=tuple(mistakes))
+        return File(path, there=True, mistakes=(_no_toml(e, text),))
+    lines = _lines(text)
+    values, mistakes = _judged(given, lines)
+    return File(path, there=True, values=values, mistakes=tuple(mistakes), lines=lines)
 
 
 def with_roots(file: File) -> File:
     """The same file; a root that is no directory that can be seen is a mistake, as it is to a daemon that starts."""
     named = {text: directory(text) for text in file.values.get("roots", ())}
     missing = [text for text, path in named.items() if path is None or b"\0" in path or not os.path.isdir(path)]
-    mistakes = (Mistake(f"roots: {_shown(text)} is no directory that can be seen", "roots") for text in missing)
+    line = file.lines.get("roots")
+    mistakes = (Mistake(f"roots: {text} is no directory that can be seen", "roots", line) for text in missing)
     return replace(file, mistakes=(*file.mistakes, *mistakes))
 
 
@@ -204,11 +210,14 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _no_toml(error: Exception) -> Mistake:
-    text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    found = re.search(r" \(at line (\d+), column \d+\)$", text)
-    words = text[: found.start()] if found else text
-    return Mistake(f"this is no TOML: {words}", line=int(found[1]) if found else None)
+def _no_toml(error: Exception, text: str) -> Mistake:
+    """What the parser says of `text`; it tells where in words."""
+    said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", said)
+    if found is None:
+        return Mistake(f"this is no TOML: {said}")
+    line = int(found[1]) if found[1] else len(text.splitlines())
+    return Mistake(f"this is no TOML: {said[: found.start()]}", line=line)
 
 
 def _judged(given: dict[str, Any], lines: dict[str, int]) -> tuple[dict[str, Any], list[Mistake]]:
@@ -281,6 +290,7 @@ def _lines(text: str) -> dict[str, int]:
         if header := _HEADER.match(line):
             section = _bare(header[1])
             found.setdefault(section, number)
+            found.setdefault(section.partition(".")[0], number)
         elif begun := _LINE.match(line):
             name = _bare(begun[1])
             found.setdefault(f"{section}.{name}" if section else name, number)

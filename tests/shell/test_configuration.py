@@ -170,7 +170,7 @@ def test_what_is_right_stands_beside_what_is_wrong(file: Callable[[str], str]) -
 
 def test_a_file_that_is_not_there_says_nothing_unless_it_was_named(tmp_path: Any) -> None:
     path = os.path.join(tmp_path, "none.toml")
-    assert read(path) == configuration.File(path, there=False, values={})
+    assert read(path) == configuration.File(path, there=False)
     assert read(path, needed=True).mistakes
     assert not read(os.path.join(path, "below")).mistakes
     open(path, "w").close()
@@ -195,6 +195,7 @@ def test_a_root_that_is_no_directory_is_a_mistake_where_it_is_looked_for(
     found = configuration.with_roots(read(file(f'roots = ["{tmp_path}", "{tmp_path}/none", "/a\\u0000b"]')))
     assert len(found.mistakes) == 2
     assert f"{tmp_path}/none" in found.mistakes[0].message
+    assert found.mistakes[0].line == 1
 
 
 def test_sections_are_those_of_the_keys() -> None:
