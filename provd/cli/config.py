@@ -39,9 +39,14 @@ def config() -> None:
 
 
 @config.command(cls=Command, examples=("provd config path", "$EDITOR $(provd config path)"))
-def path() -> int:
+@json_option
+def path(as_json: bool) -> int:
     """The file that a daemon started here would read, whether it is there or not."""
-    output.line(output.name(wire_path(os.fsencode(places.config_path()))))
+    place = places.config_place()
+    if as_json:
+        output.line_json({**_place(place), "there": os.path.exists(place.path)})
+    else:
+        output.line(place.path)
     return 0
 
 
