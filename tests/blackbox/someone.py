@@ -1,4 +1,4 @@
-"""Somebody without privileges who uses provd in an environment of his own: the daemon and the commands as he starts them.
+"""Somebody without privileges who uses provd in an environment of his own: his daemon and his commands.
 
 Rule: nothing of this machine's environment reaches him but the checkout and the libraries. Root steps down to the user
 `nobody` where an interpreter is to be had that `nobody` may run.

@@ -9,7 +9,7 @@ import socket
 import stat
 import subprocess
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from someone import PYTHONPATH, Someone, interpreter
@@ -149,27 +149,17 @@ def test_a_home_too_deep_for_a_socket_is_told_with_what_to_do(someone: Someone) 
 
 @pytest.mark.parametrize("gone", ["daemon", "commands"])
 def test_a_current_directory_that_is_gone(someone: Someone, gone: str) -> None:
-    work, away = someone.made("work"), someone.made("away")
-
-    def leave() -> None:
-        os.chdir(away)
-        os.rmdir(away)
-
-    if gone == "daemon":
-        someone.start("--root", work, preexec_fn=leave)
-        someone.ready()
-    else:
-        someone.start("--root", work)
-        someone.ready()
-        os.mkdir(away)
-        someone.own(away)
-        someone.before = partial(_gone, away)
+    work, away = someone.made("work"), os.path.join(someone.place, "away")
+    leave = partial(_leave, away)
+    someone.start("--root", work, **({"preexec_fn": leave} if gone == "daemon" else {}))
+    someone.ready()
+    someone.before = leave if gone == "commands" else None
     someone.remembers(work)
     someone.run("stop")
 
 
-def _gone(away: str) -> None:
-    os.makedirs(away, exist_ok=True)
+def _leave(away: str) -> None:
+    os.mkdir(away)
     os.chdir(away)
     os.rmdir(away)
 
@@ -202,7 +192,7 @@ def test_commands_without_standard_streams_say_by_their_code_what_was_delivered(
     someone.wrote(os.path.join(work, "f"), "one\n")
     someone.start("--root", work)
     someone.ready()
-    close = {"preexec_fn": partial(closing, *closed)}
+    close: dict[str, Any] = {"preexec_fn": partial(closing, *closed)}
     there = ("--root", work)
     put = someone.run("put", "k", "--value", "v", "--dep", f"file:{work}/f", "--as-of-now", *there, code=None, **close)
     told = 1 not in closed  # an answer that cannot be written is a failure, never a verdict
