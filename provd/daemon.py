@@ -15,7 +15,6 @@ import resource
 import secrets
 import signal
 import sys
-import time
 from functools import partial
 
 import structlog
@@ -25,17 +24,20 @@ from provd.audit import Audit
 from provd.bulletin import Bulletin
 from provd.clocks import Clocks
 from provd.core import errors, records
+from provd.core.records import wire_name
 from provd.disk import Workers, ignore_lease_breaks, real_directory
 from provd.handlers import Handlers
+from provd.hangup import Hangup
 from provd.inquiry import Inquiry
 from provd.live import Live
 from provd.lockfile import BoundSocket, StateDirectory
-from provd.logs import configure
+from provd.logs import configure, set_level
 from provd.notify import Notifier
 from provd.recorder import Actions, Entries
 from provd.recorder.actions import end_held
 from provd.recorder.rootrecords import adding
 from provd.recorder.showing import Showing
+from provd.reloading import Reloading
 from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.server import Connection, Server
@@ -44,8 +46,8 @@ from provd.status import Status
 from provd.store import Store, Writer
 from provd.store.files import Files
 from provd.subscriptions import Subscriptions
+from provd.trimming import Trimming
 
-_TRIM_EVERY = 60.0
 _DESCRIPTORS = 65536
 _NICE = -5
 log = structlog.get_logger("daemon")
@@ -56,7 +58,8 @@ def main(settings: Settings) -> None:
 
     Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
     """
-    configure(settings.log_format, log_file=settings.log_file)
+    os.umask(0o077)  # whatever it was: nothing that is made here is for others, and all of it for ourselves
+    configure(settings.log_format, log_file=settings.log_file, level=settings.log_level)
     if sys.stderr is not None:
         faulthandler.enable(sys.stderr)  # the watchdog's SIGABRT, and a crash in C, leave all stacks in the log
     _raise_limits()
@@ -157,7 +160,10 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         ignored=live.ignored,
         uncovered=live.uncovered,
     )
-    places = {"socket": settings.socket, "state": settings.state}
+    trimming = Trimming(store, settings.max_records, settings.max_age)
+    reloading = Reloading(settings, live.kept, resolver, partial(_apply, live, trimming))
+    Hangup(reloading.hang_up, stop.set).listen(loop)
+    places = {"socket": _shown(settings.socket), "state": _shown(settings.state)}
     handlers = Handlers(
         store,
         clocks,
@@ -168,14 +174,15 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         live.kept,
         subscriptions,
         Status(store, clocks, live.kept, live.pump, audit, responder.durations, places, live.look),
+        reloading,
         stop.set,
     )
     bulletin = Bulletin(Notifier.take(), store, live)
-    grown, aged = asyncio.Event(), asyncio.Event()
+    grown = asyncio.Event()
 
     def committed(_head: int) -> None:
         grown.set()
-        aged.set()
+        trimming.committed()
         subscriptions.committed()
         bulletin.changed()
 
@@ -188,7 +195,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     server = Server(handlers.handle, closed)
     serving = await server.start(listening.socket)
     live.start(grown)
-    trimming = asyncio.ensure_future(_trim(store, settings, aged))
+    trims = asyncio.ensure_future(trimming.run())
     _say_ready(settings, run, bulletin)
     try:
         await stop.wait()
@@ -197,14 +204,14 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         log.info("stopping", store=store.lost or "whole")
         handlers.stopping = True
         serving.close()
-        trimming.cancel()
+        trims.cancel()
         await server.stop()
         await live.close()
         with contextlib.suppress(errors.ProvdError):
             await store.submit(lambda _: None)  # what connections left behind is durable before the store closes
         workers.close()
         with contextlib.suppress(asyncio.CancelledError):
-            await trimming
+            await trims
 
 
 def _say_ready(settings: Settings, run: str, bulletin: Bulletin) -> None:
@@ -214,16 +221,13 @@ def _say_ready(settings: Settings, run: str, bulletin: Bulletin) -> None:
     bulletin.ready()
 
 
-async def _trim(store: Store, settings: Settings, grown: asyncio.Event) -> None:
-    """Trims the log, a slice at a time, for ever; `grown` is set when there may be something to trim."""
-    while True:
-        try:
-            oldest = time.time_ns() - settings.max_age * 10**9
-            gone = await store.submit(partial(Writer.trim, keep_records=settings.max_records, oldest_at=oldest))
-        except Exception as e:  # noqa: BLE001  trimming goes on, whatever happened to one slice
-            log.warning("the log was not trimmed", reason=str(e))
-            gone = 0
-        if not gone:
-            grown.clear()
-            await grown.wait()
-            await asyncio.sleep(_TRIM_EVERY)
+def _apply(live: Live, trimming: Trimming, settings: Settings) -> None:
+    """Takes of other settings what a running daemon can take."""
+    set_level(settings.log_level)
+    live.pace(settings.poll_seconds)
+    trimming.limits(settings.max_records, settings.max_age)
+
+
+def _shown(path: str) -> str | dict[str, str]:
+    """A path as the wire has it."""
+    return wire_name(os.fsencode(path))

@@ -15,6 +15,7 @@ from provd.core.records import wire_name
 from provd.core.wire import Request
 from provd.recorder import Actions, Entries, Roots
 from provd.recorder.patterns import check_patterns
+from provd.reloading import Reloading
 from provd.resolver import Resolver, absolute
 from provd.responder import Responder
 from provd.server import Connection
@@ -39,6 +40,7 @@ class Handlers:
         roots: Roots,
         subscriptions: Subscriptions,
         status: Status,
+        reloading: Reloading,
         shutdown: Callable[[], None],
     ) -> None:
         self._store = store
@@ -50,6 +52,7 @@ class Handlers:
         self._roots = roots
         self._subscriptions = subscriptions
         self._status = status
+        self._reloading = reloading
         self._shutdown = shutdown
         self.stopping = False
 
@@ -110,6 +113,10 @@ class Handlers:
                 return {"roots": await self._status.listed()}
             case "daemon.status":
                 return await self._status.status()
+            case "daemon.config":
+                return self._reloading.told()
+            case "daemon.reload":
+                return await self._reloading.reload()
             case "daemon.shutdown":
                 asyncio.get_running_loop().call_soon(self._shutdown)
                 return {}

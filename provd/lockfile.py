@@ -84,12 +84,19 @@ class StateDirectory:
             raise self._unusable(e) from e
 
     def _unusable(self, error: OSError) -> errors.ProvdError:
-        return full_or_unusable(error, self.path)
+        told = full_or_unusable(error, self.path)
+        if isinstance(told, errors.StoreFull):
+            return told
+        at = f" ({error.filename})" if error.filename not in {None, self.path} else ""
+        return errors.StoreUnusable(
+            f"the state directory {self.path} cannot be used: {error.strerror or error}{at}",
+            "make it a directory that this user can write to, or give another one: --state DIR, or PROVD_STATE_DIR",
+        )
 
     def note_socket(self, path: str) -> None:
         """Writes where the holder answers beside its pid, for whoever finds the lock held."""
         with contextlib.suppress(OSError):
-            os.pwrite(self._fd, f"{os.getpid()}\n{path}\n".encode(), 0)
+            os.pwrite(self._fd, b"%d\n%b\n" % (os.getpid(), os.fsencode(path)), 0)
 
     def release(self) -> None:
         """Gives the lock back."""

@@ -66,7 +66,7 @@ class Status:
         pump: Pumping,
         audit: Audit,
         durations: Durations,
-        places: dict[str, str],
+        places: dict[str, Any],
         look: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store

@@ -40,6 +40,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "status": ("status", "how it is"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
         "service": ("service", "install, uninstall, print: a service of systemd or launchd"),
+        "config": ("config", "show, check, path, reload: the settings"),
         "audit": ("daemon", "read everything again and compare"),
         "version": ("status", "versions of this command and of the daemon"),
     },

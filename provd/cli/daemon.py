@@ -35,8 +35,18 @@ _FOUND = 1
     help="How to log (default console; under systemd the journal).",
 )
 @click.option("--log-file", metavar="PATH", help="Log to this file, which is turned over (default: stderr).")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The least to log (default info)."
+)
 @connected
-def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, log_file: str | None, at: Place) -> int:
+def run(
+    roots: tuple[str, ...],
+    backend: str | None,
+    log_format: str | None,
+    log_file: str | None,
+    log_level: str | None,
+    at: Place,
+) -> int:
     """Run the daemon in the foreground. It is ready when its socket answers."""
     from provd import daemon, settings  # noqa: PLC0415  (see the rule)
     from provd.core import errors  # noqa: PLC0415
@@ -49,6 +59,7 @@ def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, log
             backend=backend,
             log_format=log_format,
             log_file=log_file,
+            log_level=log_level,
         )
         daemon.main(loaded)
     except errors.ProvdError as error:

@@ -56,8 +56,22 @@ def line_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """One message."""
-    sys.stderr.write(text + "\n")
+    """One message. Where it cannot be written it is dropped: what was found counts, not what was said of it."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        discard(sys.stderr)
+
+
+def discard(*streams: TextIO) -> None:
+    """Points streams at nothing, so that the interpreter's last flush has nobody to offend."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nothing, stream.fileno())
+    os.close(nothing)
 
 
 def warn(text: str) -> None:

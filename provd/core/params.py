@@ -204,6 +204,8 @@ class ActionEnd(Params, frozen=True, kw_only=True):
 METHODS: Final[dict[str, type[Params]]] = {
     "daemon.hello": Hello,
     "daemon.status": Nothing,
+    "daemon.config": Nothing,
+    "daemon.reload": Nothing,
     "daemon.shutdown": Nothing,
     "daemon.audit": Audit,
     "root.add": RootAdd,

@@ -105,7 +105,12 @@ class Environment:
         while True:
             try:
                 return lmdb.open(
-                    self.directory, map_size=size, max_dbs=len(TABLES), mode=0o600, max_readers=16, readahead=False
+                    os.fsencode(self.directory),
+                    map_size=size,
+                    max_dbs=len(TABLES),
+                    mode=0o600,
+                    max_readers=16,
+                    readahead=False,
                 )
             except (lmdb.MemoryError, OSError):
                 if size <= _SMALLEST_MAP:  # a limit on address space (ulimit -v) may allow a smaller map

@@ -67,6 +67,8 @@ def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         "json",
         "--log-file",
         "l",
+        "--log-level",
+        "warning",
     )
 
     assert loaded == started
@@ -78,6 +80,7 @@ def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
             "backend": "poll",
             "log_format": "json",
             "log_file": "l",
+            "log_level": "warning",
         }
     ]
 
@@ -88,7 +91,7 @@ def test_run_leaves_open_what_was_not_said(cli: Cli, monkeypatch: pytest.MonkeyP
 
     cli("run")
 
-    unsaid = {"roots": (), "backend": None, "log_format": None, "log_file": None}
+    unsaid = {"roots": (), "backend": None, "log_format": None, "log_file": None, "log_level": None}
     assert loaded == [{"state": "/s", "socket": cli.fake.path, **unsaid}]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WITHOUT_JSON = {"run", "start", "stop", "restart", "service install", "service uninstall", "service print"}
-_WITHOUT_PLACE = {"service uninstall"}
+_WITHOUT_PLACE = {"service uninstall", "config path", "config check"}
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_all_commands_are_there() -> None:
 
     expected = (
         "run start stop restart status clock put get check revalidate why ls forget since log action watch service "
-        "audit version"
+        "config audit version"
     )
     assert expected.split() == sorted(names, key=expected.split().index)
 

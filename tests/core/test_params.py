@@ -22,6 +22,7 @@ ONES: Final = "xxh3:" + "1" * 32
 CONTRACT: Final = frozenset(
     {
         *("daemon.hello", "daemon.status", "daemon.shutdown", "daemon.audit"),
+        *("daemon.config", "daemon.reload"),
         *("root.add", "root.remove", "root.list"),
         *("log.clock", "log.since", "log.subscribe", "log.unsubscribe"),
         *("deps.snapshot", "deps.check"),
@@ -29,7 +30,7 @@ CONTRACT: Final = frozenset(
         *("action.begin", "action.record", "action.end", "action.list"),
     }
 )
-"""Every method of the contract but those of the lifecycle, which is not built."""
+"""Every method of the contract but those of the lifecycle, which is not built; and two for the configuration."""
 
 DEPS: Final = ["a", {"dep": "file:a", "digest": ONES}, {"dep": {"b64": "YQ=="}}, {"b64": "YQ=="}]
 SCOPED: Final[dict[str, Any]] = {"root": "/r", "scope": "global"}
@@ -38,6 +39,8 @@ FULL: Final[dict[str, dict[str, Any]]] = {
     "daemon.hello": {"protocol": 1, "client": "t"},
     "daemon.status": {},
     "daemon.shutdown": {},
+    "daemon.config": {},
+    "daemon.reload": {},
     "daemon.audit": {"root": {"b64": "L3I="}, "sample": 3},
     "root.add": {"path": "/r", "ignore": ["*.o"], "wait": False},
     "root.remove": {"path": {"b64": "L3I="}},
