@@ -162,7 +162,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         actions,
         live.kept,
         subscriptions,
-        Status(store, clocks, live.kept, live.pump, audit, responder.durations, places, live.look),
+        Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, places, live.look),
         stop.set,
     )
     grown, aged = asyncio.Event(), asyncio.Event()

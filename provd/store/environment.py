@@ -151,6 +151,11 @@ class Environment:
         """The bytes that the store takes on disk."""
         return os.path.getsize(os.path.join(self.directory, "data.mdb"))
 
+    @property
+    def room(self) -> int:
+        """The bytes that the map has: more cannot be kept."""
+        return int(self.env.info()["map_size"])
+
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
