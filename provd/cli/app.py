@@ -36,6 +36,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "run": ("daemon", "run it in the foreground"),
         "stop": ("daemon", "stop it"),
         "status": ("status", "how it is"),
+        "doctor": ("doctor", "what is wrong, and what to do"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
         "audit": ("daemon", "read everything again and compare"),
         "version": ("status", "versions of this command and of the daemon"),

@@ -38,7 +38,8 @@ def _commands() -> dict[str, click.Command]:
 def test_all_commands_are_there() -> None:
     names = {name for commands in SECTIONS.values() for name in commands}
 
-    expected = "run stop status clock put get check revalidate why ls forget since log action watch audit version"
+    expected = "run stop status doctor clock put get check revalidate why ls forget since log action watch audit"
+    expected += " version"
     assert expected.split() == sorted(names, key=expected.split().index)
 
 
