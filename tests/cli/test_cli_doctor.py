@@ -13,7 +13,8 @@ from fake_daemon import Cli, FakeDaemon, Hangup, Raw, Refusal, Silence
 
 from provd import services
 from provd.cli.doctor import CHECKS, keeping
-from provd.cli.doctor.facts import Facts, Holder
+from provd.cli.doctor.facts import Directory, Facts, Holder
+from provd.cli.doctor.reaching import _KINDS
 from provd.cli.doctor.results import Check, Result, examine, to_json
 from provd.services import Service
 
@@ -489,9 +490,8 @@ _PLACES: list[tuple[str, str, Json]] = [
 
 @pytest.mark.parametrize(("code", "level", "fields"), _PLACES)
 def test_what_a_state_directory_can_be_that_no_test_can_make(code: str, level: str, fields: Json) -> None:
-    from provd.cli.doctor.facts import Directory
-
-    facts = Facts("/s.sock", "1", "/p", directory=Directory("/state", **({"owner": 1000} | fields)), user=1000)
+    known: Json = {"owner": 1000} | fields
+    facts = Facts("/s.sock", "1", "/p", directory=Directory("/state", **known), user=1000)
 
     (found,) = keeping.directory(facts)
 
@@ -503,9 +503,8 @@ def test_what_a_state_directory_can_be_that_no_test_can_make(code: str, level: s
 
 
 def test_a_check_that_fails_is_a_finding_and_the_others_go_on() -> None:
-    def broken(facts: Facts) -> Iterator[Result]:
+    def broken(facts: Facts) -> list[Result]:
         raise KeyError(facts.socket)
-        yield
 
     checks = (Check("broken", broken), *CHECKS[:1])
 
@@ -540,12 +539,6 @@ def test_each_finding_is_explained_in_the_documents() -> None:
         with open(os.path.join(here, "provd", "cli", "doctor", f"{module}.py"), encoding="utf-8") as file:
             text = file.read()
         used |= set(re.findall(r"(?:warn|fail|level)\(\s*\"([a-z.]+)\"", text))
-    used |= {f"socket.{kind}" for kind in _kinds()}
+    used |= {f"socket.{kind}" for kind in (*_KINDS, "stopped", "other")}
 
     assert used == explained
-
-
-def _kinds() -> set[str]:
-    from provd.cli.doctor.reaching import _KINDS
-
-    return {*_KINDS, "stopped", "other"}

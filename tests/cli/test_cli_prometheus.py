@@ -189,7 +189,8 @@ def test_the_format_is_utf8_in_every_locale(cli: Cli) -> None:
 
 
 def test_what_a_daemon_does_not_tell_has_no_sample(cli: Cli) -> None:
-    for answer in ({}, {"verdicts": {"count": 3}}, {"roots": [], "actions": [], "gaps": []}):
+    answers: list[Json] = [{}, {"verdicts": {"count": 3}}, {"roots": [], "actions": [], "gaps": []}]
+    for answer in answers:
         cli.fake.answers["daemon.status"] = answer
         families = parsed(cli("status", "--prometheus").out)
         assert (
