@@ -69,10 +69,10 @@ def uncovered(why: str) -> str:
     found = _LIMIT.search(why)
     if found is not None:
         limit = int(found[2] or 0)
-        setting = found[1].replace(".", "/") if found[1].startswith("user.") else found[1]
+        setting = found[1]
         raised = max(next(least for word, least in _LEAST.items() if word in setting), 2 * limit)
-        if setting.startswith("user/"):
-            return f"echo {raised} | sudo tee /proc/sys/{setting}, in the user namespace's parent"
+        if setting.startswith("user."):
+            return f"sysctl {setting}={raised}, as root of the daemon's user namespace"
         again = ", then start provd again" if "watches" not in setting else ""
         return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
     if _DENIED.search(why):

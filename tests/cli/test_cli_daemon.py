@@ -231,7 +231,7 @@ _FIXES = [
     ),
     (
         "the namespace's limit: user.max_inotify_watches",
-        "echo 524288 | sudo tee /proc/sys/user/max_inotify_watches, in the user namespace's parent",
+        "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace",
     ),
     (
         "no permission to read the directory",
