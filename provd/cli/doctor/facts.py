@@ -115,7 +115,7 @@ class Facts:
 
 
 def gather(at: Place, patience: float = PATIENCE) -> Facts:
-    """Asks everybody. `patience` is in seconds."""
+    """Asks everybody. `patience` is in seconds; the disk has `PATIENCE`, since under load that takes its time."""
     from provd import __file__ as here  # noqa: PLC0415  only these two are of interest
     from provd import __version__  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
     own = places.state_dir(at.state)
     told = answer.get("state")
     state = os.fsdecode(local_path(told)) if told else own
-    seen = _directory(state, patience)
+    seen = _directory(state)
     return Facts(
         socket=socket,
         version=__version__,
@@ -134,9 +134,9 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         peer=peer,
         peer_state=_process_state(peer),
         directory=seen,
-        own_directory=seen if own == state else _directory(own, patience),
+        own_directory=seen if own == state else _directory(own),
         config=places.config_path(),
-        mistake=_within(patience, _mistake, _UNREAD),
+        mistake=_within(_mistake, _UNREAD),
         unit=_unit(),
         now=time.time_ns(),
         user=os.geteuid(),
@@ -172,18 +172,18 @@ def _process_state(pid: int | None) -> str:
         return ""
 
 
-def _within(seconds: float, work: Callable[[], T], late: T) -> T:
+def _within(work: Callable[[], T], late: T) -> T:
     """What `work` returns, or `late` where that takes too long: a call on a dead mount cannot be ended."""
     found: list[T] = []
     thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(PATIENCE)
     return found[0] if found else late
 
 
-def _directory(path: str, patience: float) -> Directory:
-    late = Directory(path, trouble=f"it did not answer within {patience:g} s")
-    return _within(patience, lambda: _look(path), late)
+def _directory(path: str) -> Directory:
+    late = Directory(path, trouble=f"it did not answer within {PATIENCE:g} s")
+    return _within(lambda: _look(path), late)
 
 
 def _look(path: str) -> Directory:
