@@ -42,7 +42,7 @@ def status(prometheus: bool, as_json: bool, at: Place) -> int:
 
 def _screen(at: Place) -> None:
     """The answer in a line, then the rest. Raises ProvdUnreachable."""
-    from provd.cli import doctor, screen  # noqa: PLC0415  who wants JSON does not pay for it
+    from provd.cli import doctor, overview  # noqa: PLC0415  who wants JSON does not pay for it
     from provd.cli.doctor.facts import gather  # noqa: PLC0415
     from provd.cli.doctor.results import FAIL, examine, findings_of  # noqa: PLC0415
 
@@ -53,7 +53,7 @@ def _screen(at: Place) -> None:
     failed = any(finding.level == FAIL for finding in findings)
     output.line(doctor.summary(len(findings), failed, ": provd doctor"))
     output.line()
-    for text in screen.lines(facts.answer, facts.unit, facts.now):
+    for text in overview.lines(facts.answer, facts.unit, facts.now):
         output.line(text)
 
 
