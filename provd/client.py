@@ -281,7 +281,7 @@ class Client:
         why = "" if isinstance(error, EOFError) else f" ({error})"
         return ProvdUnreachable(
             f"the daemon at {self.path} closed the connection before it answered{why}",
-            "start it again: provd run",
+            "start it again: provd start",
             "closed",
         )
 
@@ -325,7 +325,7 @@ def _connect(path: str, timeout: float | None) -> socket.socket:
 
 def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     """Why there is no connection, and what to do about it."""
-    run_it = f"start the daemon: provd run (or {_NAME_IT})"
+    run_it = f"start the daemon: provd start (or {_NAME_IT})"
     allow_it = f"in an agent's sandbox, allow Unix sockets in {os.path.dirname(path)} or run the command outside it"
     reason = error.strerror or str(error)
     known = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import os
 import resource
@@ -21,6 +22,7 @@ import structlog
 
 from provd import __version__
 from provd.audit import Audit
+from provd.bulletin import Bulletin
 from provd.clocks import Clocks
 from provd.core import errors, records
 from provd.disk import Workers, ignore_lease_breaks, real_directory
@@ -29,6 +31,7 @@ from provd.inquiry import Inquiry
 from provd.live import Live
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
+from provd.notify import Notifier
 from provd.recorder import Actions, Entries
 from provd.recorder.actions import end_held
 from provd.recorder.rootrecords import adding
@@ -53,7 +56,9 @@ def main(settings: Settings) -> None:
 
     Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
     """
-    configure(settings.log_format)
+    configure(settings.log_format, log_file=settings.log_file)
+    if sys.stderr is not None:
+        faulthandler.enable(sys.stderr)  # the watchdog's SIGABRT, and a crash in C, leave all stacks in the log
     _raise_limits()
     _come_first()
     ignore_lease_breaks()
@@ -165,12 +170,14 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, places, live.look),
         stop.set,
     )
+    bulletin = Bulletin(Notifier.take(), store, live)
     grown, aged = asyncio.Event(), asyncio.Event()
 
     def committed(_head: int) -> None:
         grown.set()
         aged.set()
         subscriptions.committed()
+        bulletin.changed()
 
     def closed(connection: Connection) -> None:
         subscriptions.closed(connection)
@@ -182,11 +189,11 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     serving = await server.start(listening.socket)
     live.start(grown)
     trimming = asyncio.ensure_future(_trim(store, settings, aged))
-    gc.freeze()  # what lives as long as the daemon need not be looked at again
-    log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
+    _say_ready(settings, run, bulletin)
     try:
         await stop.wait()
     finally:
+        bulletin.stopping()
         log.info("stopping", store=store.lost or "whole")
         handlers.stopping = True
         serving.close()
@@ -198,6 +205,13 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         workers.close()
         with contextlib.suppress(asyncio.CancelledError):
             await trimming
+
+
+def _say_ready(settings: Settings, run: str, bulletin: Bulletin) -> None:
+    """All is there, and the socket answers."""
+    gc.freeze()  # what lives as long as the daemon need not be looked at again
+    log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
+    bulletin.ready()
 
 
 async def _trim(store: Store, settings: Settings, grown: asyncio.Event) -> None:

@@ -48,7 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[bytes, ...] = ()
     backend: Choice = "auto"
     poll_seconds: float = 10.0
-    log_format: str = "console"
+    log_format: str | None = None
+    log_file: str | None = None
     map_size: int = 64 * 1024**3
     max_records: int = 10_000_000
     max_age: int = 90 * 86400
@@ -75,6 +76,7 @@ def load(
     roots: tuple[bytes, ...] = (),
     backend: str | None = None,
     log_format: str | None = None,
+    log_file: str | None = None,
 ) -> Settings:
     """The settings of a daemon started with these options; raises InvalidParams where the file is wrong."""
     path = places.config_path()
@@ -91,7 +93,8 @@ def load(
         roots=(*map(_directory, given.roots), *roots),
         backend=given.watch.backend if backend is None else _choice(backend),
         poll_seconds=given.watch.poll_seconds,
-        log_format=log_format or "console",
+        log_format=log_format,
+        log_file=None if log_file is None else os.path.join(os.getcwd(), log_file),
         map_size=given.store.map_gib * 1024**3,
         max_records=given.log.max_records,
         max_age=given.log.max_age_days * 86400,

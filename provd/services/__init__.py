@@ -11,17 +11,36 @@ import os
 import pwd
 import sys
 
-from provd.services.base import Kind, Plan, Service, ServiceError
+from provd.services import itself
+from provd.services.base import Kind, Plan, Service, ServiceError, option
 from provd.services.launchd import Launchd
 from provd.services.running import Ran, Runner, run
 from provd.services.systemd import Systemd
 
-__all__ = ["Kind", "Launchd", "Plan", "Ran", "Runner", "Service", "ServiceError", "Systemd", "found", "manager", "run"]
+__all__ = [
+    "Kind",
+    "Launchd",
+    "Plan",
+    "Ran",
+    "Runner",
+    "Service",
+    "ServiceError",
+    "Systemd",
+    "found",
+    "itself",
+    "manager",
+    "option",
+    "run",
+]
+
+
+PLATFORM = sys.platform
+"""Tests say another."""
 
 
 def manager(service: Service | None = None, runner: Runner = run) -> Systemd | Launchd:
     """The manager of a service; without one the manager of this user's own services on this system."""
-    kind = service.manager if service is not None else ("launchd" if sys.platform == "darwin" else "systemd-user")
+    kind = service.manager if service is not None else ("launchd" if PLATFORM == "darwin" else "systemd-user")
     if kind == "launchd":
         return Launchd(runner)
     if service is not None and kind == "systemd-system":
@@ -35,7 +54,7 @@ def found(runner: Runner = run) -> Service | None:
     One that runs goes before one that does not. Never raises; where nothing is installed, no program is started.
     """
     candidates: list[Systemd | Launchd] = [manager(runner=runner)]
-    if sys.platform != "darwin":
+    if PLATFORM != "darwin":
         with contextlib.suppress(KeyError):
             candidates.append(Systemd(runner, pwd.getpwuid(os.getuid()).pw_name))
     services = []

@@ -11,11 +11,13 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from provd.services import owned, plist
-from provd.services.base import Service, ServiceError
+from provd.services.base import Plan, Service, ServiceError
 from provd.services.running import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
-    from provd.services.base import Kind, Plan
+    from collections.abc import Iterator
+
+    from provd.services.base import Kind
     from provd.services.running import Runner
 
 _ADVICE: Final = "move it away, then: provd service install"
@@ -30,6 +32,8 @@ class Launchd:
 
     kind: Kind = "launchd"
     name = plist.LABEL
+    user = None
+    socket = None
 
     def __init__(self, runner: Runner = run) -> None:
         self._runner = runner
@@ -47,7 +51,8 @@ class Launchd:
         return os.path.join(os.path.expanduser("~"), "Library", "Logs", "provd.log")
 
     def text(self, plan: Plan) -> str:
-        """The whole file; raises ServiceError."""
+        """The whole file; raises ServiceError. The daemon turns its log over itself, as launchd does not."""
+        plan = Plan((*plan.command, "--log-file", self.log), plan.environment)
         return owned.marked(plist.rendered(plan, self.log), "<!-- ", " -->", after="<!DOCTYPE")
 
     # -- asking
@@ -95,53 +100,49 @@ class Launchd:
 
     # -- doing
 
-    def install(self, plan: Plan, *, anew: bool = False) -> list[str]:
-        """Writes the agent and starts it; `anew` restarts it even where nothing changed. What was done.
+    def install(self, plan: Plan, *, anew: bool = False) -> Iterator[str]:
+        """Writes the agent and starts it; `anew` restarts it even where nothing changed. Yields what was done.
 
         Raises ServiceError.
         """
         self.check()
-        done = []
         os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
         changed = owned.replace(self.file, self.text(plan), _ADVICE)
         if changed:
-            done.append(f"wrote {self.file}")
+            yield f"wrote {self.file}"
         if changed and self._loaded():
             self.stop()
         if not self._loaded():
             self._must("enable", self._target)
             self._must("bootstrap", self._domain, self.file)
-            done.append(f"started {self.name}: it starts with each login")
+            yield f"started {self.name}: it starts with each login"
         elif anew:
             self.restart()
-            done.append(f"restarted {self.name}")
-        return done
+            yield f"restarted {self.name}"
 
-    def uninstall(self) -> list[str]:
-        """Ends the agent and removes its file. What was done; empty where there was nothing. Raises ServiceError."""
+    def uninstall(self) -> Iterator[str]:
+        """Ends the agent and removes its file. Yields what was done. Raises ServiceError."""
         owned.check(self.file, _ADVICE)
         self.check()
-        done = []
         if self._loaded():
             self.stop()
-            done.append(f"stopped {self.name}")
+            yield f"stopped {self.name}"
         if owned.remove(self.file, _ADVICE):
-            done.append(f"removed {self.file}")
-        return done
+            yield f"removed {self.file}"
 
-    def start(self) -> None:
+    def start(self, timeout: float = SLOW) -> None:
         """Starts the agent; raises ServiceError."""
         if self._loaded():
-            self._must("kickstart", self._target)
+            self._must("kickstart", self._target, timeout=timeout)
         else:
-            self._must("bootstrap", self._domain, self.file)
+            self._must("bootstrap", self._domain, self.file, timeout=timeout)
 
-    def restart(self) -> None:
+    def restart(self, timeout: float = SLOW) -> None:
         """Ends the agent and starts it again; raises ServiceError."""
         if self._loaded():
-            self._must("kickstart", "-k", self._target)
+            self._must("kickstart", "-k", self._target, timeout=timeout)
         else:
-            self.start()
+            self.start(timeout)
 
     def stop(self) -> None:
         """Ends the agent until the next login or start, and waits for it; raises ServiceError."""
@@ -152,8 +153,8 @@ class Launchd:
                 raise ServiceError(f"{self.name} is still there after {_END_S:g} s", f"launchctl print {self._target}")
             time.sleep(_NAP_S)
 
-    def _must(self, *words: str) -> None:
-        ran = self._launchctl(*words)
+    def _must(self, *words: str, timeout: float = SLOW) -> None:
+        ran = self._launchctl(*words, timeout=timeout)
         if ran.code:
             command = f"launchctl {' '.join(words)}"
             raise ServiceError(f"{command} failed: {ran.said}", f"try it by hand: {command}")

@@ -87,6 +87,10 @@ def remove(path: str, advice: str) -> bool:
     check(path, advice)
     try:
         os.unlink(path)
+        directory = os.path.dirname(path)
+        if directory.endswith(".d"):  # of drop-ins, made for this one
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
     except FileNotFoundError:
         return False
     except OSError as error:

@@ -18,8 +18,8 @@ SILENT: Final = 124
 """The code of a program that did not end in time, as timeout(1) has it."""
 QUICK: Final = 5.0
 """Seconds for a question."""
-SLOW: Final = 120.0
-"""Seconds for a start or a stop, which the manager itself ends after 90."""
+SLOW: Final = 660.0
+"""Seconds for a start or a stop: the shipped unit lets a start take 600."""
 
 
 @dataclass(frozen=True)

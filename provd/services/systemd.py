@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from provd import places
 from provd.services import owned, units
-from provd.services.base import Service, ServiceError
+from provd.services.base import Plan, Service, ServiceError
 from provd.services.running import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provd.services.base import Kind, Plan
+    from provd.services.base import Kind
     from provd.services.running import Runner
 
 _BY_HAND: Final = "provd start runs it in the background without a service manager"
@@ -128,48 +128,64 @@ class Systemd:
             raise ServiceError(f"systemd does not answer: {ran.said}", _BY_HAND)
         raise ServiceError(f"your systemd manager does not answer: {ran.said}", f"{_no_bus()}; {_BY_HAND}")
 
+    def _check_program(self, plan: Plan) -> None:
+        """Raises ServiceError where the user of a system unit cannot run what root can."""
+        if self.user is None:
+            return
+        words = plan.command[: plan.command.index("run")]
+        variables = [f"{name}={value}" for name, value in plan.environment.items()]
+        ran = self._runner(["runuser", "-u", self.user, "--", "env", *variables, *words, "--version"], QUICK)
+        if ran.code not in {0, MISSING}:
+            message = f"{self.user} cannot run {words[0]}: {ran.said}"
+            raise ServiceError(message, "install provd where that user can read it, for example in /opt")
+
     # -- doing
 
-    def install(self, plan: Plan, template: str, *, anew: bool = False) -> list[str]:
-        """Writes the unit, enables and starts it; `anew` restarts it even where nothing changed. What was done.
+    def texts(self, plan: Plan, template: str) -> dict[str, str]:
+        """What is written, by file; raises ServiceError where it cannot be said in a unit."""
+        if self.user is None:
+            return {self.file: owned.marked(units.rendered(template, plan))}
+        # A template serves every user: what is said for this one stands in a drop-in.
+        common = Plan(plan.command[: plan.command.index("run") + 1], plan.environment)
+        texts = {self.file: owned.marked(units.rendered(template, common))}
+        if plan.command != common.command:
+            texts[self._override()] = owned.marked(units.override(plan))
+        return texts
+
+    def install(self, plan: Plan, template: str, *, anew: bool = False) -> Iterator[str]:
+        """Writes the unit, enables and starts it; `anew` restarts it even where nothing changed. Yields what was done.
 
         Raises ServiceError.
         """
         self.check()
-        done = self._write(plan, template)
-        changed = bool(done)
+        self._check_program(plan)
+        changed = False
+        for line in self._write(plan, template):
+            changed = True
+            yield line
         self._must("daemon-reload")
         before = self._show(self.name, f"--property={_ASKED}")
         if not before.get("UnitFileState", "").startswith("enabled"):
             self._must("enable", self.name)
-            done.append(f"enabled {self.name}: it starts {'at boot' if self.user else 'with your first login'}")
+            yield f"enabled {self.name}: it starts {'at boot' if self.user else 'with your first login'}"
         if before.get("ActiveState") != "active":
             self.start()
-            done.append(f"started {self.name}")
+            yield f"started {self.name}"
         elif changed or anew:
             self.restart()
-            done.append(f"restarted {self.name}")
-        return done
+            yield f"restarted {self.name}"
 
-    def _write(self, plan: Plan, template: str) -> list[str]:
-        advice = f"move it away, or put your changes into a drop-in (systemctl {self._scope()}edit {self.name})"
-        file = self.file
-        done = []
-        if self.user is None:
-            text = units.rendered(template, plan)
-        else:  # a template serves every user: what is said for this one stands in a drop-in
-            text = units.rendered(template, type(plan)(plan.command[: plan.command.index("run") + 1], plan.environment))
-        if owned.replace(file, owned.marked(text), advice):
-            done.append(f"wrote {file}")
-        if self.user is not None and plan.command[-1] != "run":
-            if owned.replace(self._override(), owned.marked(units.override(plan)), advice):
-                done.append(f"wrote {self._override()}")
-        elif self.user is not None and owned.remove(self._override(), advice):
-            done.append(f"removed {self._override()}")
-        return done
+    def _write(self, plan: Plan, template: str) -> Iterator[str]:
+        advice = f"move it away, or put your changes into a drop-in ({self._hand('edit', self.name)})"
+        texts = self.texts(plan, template)
+        for path, text in texts.items():
+            if owned.replace(path, text, advice):
+                yield f"wrote {path}"
+        if self.user is not None and self._override() not in texts and owned.remove(self._override(), advice):
+            yield f"removed {self._override()}"
 
-    def uninstall(self) -> list[str]:
-        """Stops and disables the unit and removes its file. What was done; empty where there was nothing.
+    def uninstall(self) -> Iterator[str]:
+        """Stops and disables the unit and removes its file. Yields what was done: nothing where there was nothing.
 
         Raises ServiceError.
         """
@@ -179,16 +195,16 @@ class Systemd:
         advice = "remove it yourself if it is not wanted"
         for path in (file, *mine):
             owned.check(path, advice)
-        done = []
         if os.path.exists(file):
             self._must("disable", "--now", self.name)
-            done.append(f"stopped and disabled {self.name}")
+            yield f"stopped and disabled {self.name}"
         if self.user is not None and not self._others():
             mine.append(file)
-        done += [f"removed {path}" for path in mine if owned.remove(path, advice)]
+        for path in mine:
+            if owned.remove(path, advice):
+                yield f"removed {path}"
         self._must("daemon-reload")
         self._systemctl("reset-failed", self.name, timeout=QUICK)  # it may not have failed
-        return done
 
     def _others(self) -> bool:
         """Whether an instance of another user hangs on the template."""
@@ -206,36 +222,45 @@ class Systemd:
             )
         return ["switched lingering on: it goes on after logout, and starts at boot"]
 
-    def start(self) -> None:
+    def start(self, timeout: float = SLOW) -> None:
         """Starts the unit and waits until it says that it is ready; raises ServiceError."""
-        self._systemctl("reset-failed", self.name, timeout=QUICK)  # after a row of crashes it would not start again
-        self._begin("start")
+        self._begin("start", timeout)
 
-    def restart(self) -> None:
+    def restart(self, timeout: float = SLOW) -> None:
         """Stops and starts the unit; raises ServiceError."""
-        self._systemctl("reset-failed", self.name, timeout=QUICK)
-        self._begin("restart")
+        self._begin("restart", timeout)
 
     def stop(self) -> None:
         """Stops the unit and waits for its end; raises ServiceError."""
         self._must("stop", self.name)
 
-    def _scope(self) -> str:
-        return "--user " if self.user is None else ""
-
-    def _begin(self, verb: str) -> None:
-        ran = self._systemctl(verb, self.name)
+    def _begin(self, verb: str, timeout: float) -> None:
+        self._systemctl("reset-failed", self.name, timeout=QUICK)  # after a row of crashes it would not start again
+        ran = self._systemctl(verb, self.name, timeout=timeout)
         if ran.code:
-            scope = ["--user"] if self.user is None else []
-            read = ["journalctl", *scope, "-u", self.name]
-            said = self._runner([*read, "-n", "5", "-o", "cat", "--no-pager"], QUICK).out.strip()
-            raise ServiceError(f"systemd could not {verb} {self.name}: {said or ran.said}", f"{' '.join(read)} -n 50")
+            if self.user is None:
+                self.check()  # it may be the manager that is not there
+            read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
+            lines = self._runner([*read, "--since=-5min", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
+            said = " / ".join(line.strip() for line in lines)
+            hint = f"{' '.join(read)} -n 50" if said else "see in the foreground why: provd run"
+            message = f"systemd could not {verb} {self.name}: {said or ran.said}"
+            raise ServiceError(message, self._as_root(verb, self.name) or hint)
 
     def _must(self, *words: str) -> None:
         ran = self._systemctl(*words)
         if ran.code:
-            command = f"systemctl {self._scope()}{' '.join(words)}"
-            raise ServiceError(f"{command} failed: {ran.said}", f"try it by hand: {command}")
+            command = self._hand(*words)
+            hint = self._as_root(*words) or f"try it by hand: {command}"
+            raise ServiceError(f"{command} failed: {ran.said}", hint)
+
+    def _hand(self, *words: str) -> str:
+        """The command as one types it."""
+        return " ".join(["systemctl", *(["--user"] if self.user is None else []), *words])
+
+    def _as_root(self, verb: str, *words: str) -> str:
+        """What to do where a unit of the system is not this user's to tell; empty where it is."""
+        return "" if self.user is None or os.geteuid() == 0 else f"sudo {self._hand(verb, *words)}"
 
 
 def _user_name() -> str:

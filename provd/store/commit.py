@@ -144,6 +144,19 @@ class Store:
             self._thread = None
         self.environment.close()
 
+    def waits_for_disk(self) -> bool:
+        """Whether the writer's thread waits inside the kernel at this moment, for a disk that does not answer.
+
+        It cannot be ended then, and a new process would wait for the same disk. False where that cannot be known.
+        """
+        if self._thread is None or self._thread.native_id is None:
+            return False
+        try:
+            with open(f"/proc/self/task/{self._thread.native_id}/stat", "rb") as f:
+                return f.read().rpartition(b")")[2].split()[:1] == [b"D"]  # proc(5): uninterruptible
+        except OSError:
+            return False
+
     def _work(self) -> None:
         while True:
             group, last = self._take()

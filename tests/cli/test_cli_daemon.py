@@ -65,6 +65,8 @@ def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         "poll",
         "--log-format",
         "json",
+        "--log-file",
+        "l",
     )
 
     assert loaded == started
@@ -75,6 +77,7 @@ def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
             "roots": (f"{cli.here}/a/../b".encode(), b"/\xff"),
             "backend": "poll",
             "log_format": "json",
+            "log_file": "l",
         }
     ]
 
@@ -85,7 +88,8 @@ def test_run_leaves_open_what_was_not_said(cli: Cli, monkeypatch: pytest.MonkeyP
 
     cli("run")
 
-    assert loaded == [{"state": "/s", "socket": cli.fake.path, "roots": (), "backend": None, "log_format": None}]
+    unsaid = {"roots": (), "backend": None, "log_format": None, "log_file": None}
+    assert loaded == [{"state": "/s", "socket": cli.fake.path, **unsaid}]
 
 
 def test_run_says_why_it_cannot(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

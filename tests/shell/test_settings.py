@@ -45,7 +45,7 @@ def test_without_a_file_every_setting_has_its_default() -> None:
     told = load(state="/s", socket="/k")
     assert told == settings.Settings(state="/s", socket="/k")
     assert (told.map_size, told.max_records, told.max_age) == (64 * 1024**3, 10_000_000, 90 * 86400)
-    assert (told.backend, told.log_format, told.roots) == ("auto", "console", ())
+    assert (told.backend, told.log_format, told.roots) == ("auto", None, ())
     assert told.poll_seconds == 10
 
 
