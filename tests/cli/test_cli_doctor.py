@@ -306,6 +306,13 @@ def test_a_unit_that_is_well(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) ->
     assert "provd.service is active, and starts by itself" in doctor.screen(code=0).out
 
 
+def test_a_unit_whose_manager_cannot_be_asked_is_no_finding(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    unasked: Json = {"active": "unknown", "enabled": None, "pid": None, "linger": None}
+    monkeypatch.setattr(services, "found", lambda: _unit(**unasked))
+
+    assert "its manager cannot be asked from here" in " ".join(doctor.screen(code=0).out.split())
+
+
 # ---- the way to the daemon
 
 
@@ -322,7 +329,7 @@ def test_without_a_daemon_that_is_the_finding_and_the_rest_goes_on(doctor: Docto
     told = doctor.cli("doctor", "--json", "--socket", "none", code=1).json
     out = doctor.screen("--socket", "none").out
 
-    assert (found["code"], "provd run" in found["next"]) == ("socket.absent", True)
+    assert (found["code"], "provd start" in found["next"]) == ("socket.absent", True)
     levels = {row["check"]: row["level"] for row in told["checks"]}
     assert (levels["config"], levels["unit"], levels["state"], levels["roots"]) == ("ok", "ok", "ok", "skipped")
     assert re.search(r"- skipped namespace, version", out)

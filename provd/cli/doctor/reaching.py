@@ -131,7 +131,13 @@ def unit(facts: Facts) -> Iterator[Result]:
         yield ok("none is installed: provd service install makes one that starts by itself")
         return
     found = list(_unit(facts, facts.unit))
-    yield from found or [ok(f"{facts.unit.name} is {facts.unit.active}, and starts by itself")]
+    yield from found or [ok(_well(facts.unit))]
+
+
+def _well(it: Unit) -> str:
+    if it.active == "unknown":
+        return f"{it.name} is installed; its manager cannot be asked from here"
+    return f"{it.name} is {it.active}" + (", and starts by itself" if it.enabled else "")
 
 
 def _unit(facts: Facts, it: Unit) -> Iterator[Result]:
