@@ -173,7 +173,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         actions,
         live.kept,
         subscriptions,
-        Status(store, clocks, live.kept, live.pump, audit, responder.durations, places, live.look),
+        Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, places, live.look),
         reloading,
         stop.set,
     )

@@ -6,11 +6,14 @@ Rule: nothing here decides a verdict; it is for people, and for finding provd's 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import resource
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
+import provd
 from provd import __version__
 from provd.audit import Audit
 from provd.clocks import Clocks
@@ -20,7 +23,7 @@ from provd.core.records import Coverage, to_wire, wire_name
 from provd.recorder import Roots
 from provd.recorder.actions import action_wire
 from provd.resolver import Resolver
-from provd.statistics import Durations
+from provd.statistics import Verdicts
 from provd.store import Store, View
 from provd.store.keys import Root
 
@@ -65,7 +68,7 @@ class Status:
         roots: Roots,
         pump: Pumping,
         audit: Audit,
-        durations: Durations,
+        verdicts: Verdicts,
         places: dict[str, Any],
         look: Callable[[], Awaitable[None]],
     ) -> None:
@@ -74,10 +77,11 @@ class Status:
         self._roots = roots
         self._pump = pump
         self._audit = audit
-        self._durations = durations
+        self._verdicts = verdicts
         self._places = places
         self._look = look
         self._started = time.monotonic()
+        self._audits = {"count": 0, "files": 0, "mismatches": 0}
         self._rows: dict[bytes, dict[str, Any]] = {}
         self._rows_at = 0.0
         self._counted: tuple[tuple[int, tuple[bytes, ...]], dict[bytes, int] | None] | None = None
@@ -87,18 +91,24 @@ class Status:
         roots = await self.listed()
         with self._store.view() as view:
             oldest, head = view.oldest(), view.head()
+            first = view.record(oldest)
+            newest = [view.record(head), view.record(self._clocks.started - 1)]
             actions = [action_wire(action) for action in view.actions()]
             entries = {"active": view.count("entries"), "revoked": view.count("archive")}
             records, files = view.count("log"), view.count("files")
         inner = [self._roots.lies_in_another(path) for path in self._roots.paths]
+        dated = max((record.at for record in newest if record is not None), default=0)
         told = {
             "version": __version__,
+            "package": wire_name(os.fsencode(os.path.dirname(provd.__file__))),
             "pid": os.getpid(),
+            "started_at": str(self._clocks.begun),
             "uptime_s": round(time.monotonic() - self._started, 3),
             "log": self._store.log_id,
             "run": self._clocks.run,
             "clock": self._clocks.token(head),
             "oldest": self._clocks.token(oldest),
+            "oldest_at": None if first is None else str(first.at),
             **self._places,
             "roots": roots,
             "files": files,
@@ -111,12 +121,12 @@ class Status:
             "actions": actions,
             "records": records,
             "bytes": self._store.environment.size(),
-            "verdicts": {
-                "count": self._durations.count,
-                "p50_us": self._durations.percentile_us(0.5),
-                "p99_us": self._durations.percentile_us(0.99),
-            },
-            "store": {"reopened": self._store.reopened},
+            "verdicts": self._verdicts.told(),
+            "gaps": self._store.gaps.told(),
+            "audits": dict(self._audits),
+            "store": {"reopened": self._store.reopened, "map_bytes": self._store.environment.room},
+            "descriptors": descriptors(),
+            "wall_clock": {"stepped_s": self._clocks.stepped / 1e9, "ahead_s": max(0, dated - time.time_ns()) / 1e9},
         }
         if self._store.environment.set_aside is not None:
             told["set_aside"] = self._store.environment.set_aside
@@ -181,7 +191,11 @@ class Status:
         if directory is not None:
             inside = self._roots.lies_in_another(directory)
             trees = [*([directory] if inside else []), *(path for path in trees if is_under(path, directory))]
-        return await self._audit.run(list(dict.fromkeys(trees)), directory, asked.sample)
+        told = await self._audit.run(list(dict.fromkeys(trees)), directory, asked.sample)
+        self._audits["count"] += 1
+        self._audits["files"] += told["files"]
+        self._audits["mismatches"] += len(told["mismatches"])
+        return told
 
 
 def _gap(view: View, root: Root) -> dict[str, Any]:
@@ -192,6 +206,14 @@ def _gap(view: View, root: Root) -> dict[str, Any]:
         position = max(root.gap, view.gap_all())
         record = view.record(position)
     return {"seq": position} if record is None else to_wire(position, record)
+
+
+def descriptors() -> dict[str, int]:
+    """How many descriptors the daemon may have open, and how many it has, as far as that is known."""
+    told = {"limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0]}
+    with contextlib.suppress(OSError):
+        told["used"] = len(os.listdir("/dev/fd")) - 1  # one of them lists the others
+    return told
 
 
 def inotify_limits() -> dict[str, int]:

@@ -38,6 +38,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "stop": ("starting", "stop it"),
         "restart": ("starting", "stop it and start it, after an upgrade"),
         "status": ("status", "how it is"),
+        "doctor": ("doctor", "what is wrong, and what to do"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
         "service": ("service", "install, uninstall, print: a service of systemd or launchd"),
         "config": ("config", "show, check, path, reload: the settings"),

@@ -20,7 +20,9 @@ import lmdb
 
 from provd import faults
 from provd.core import errors
+from provd.core.records import Gap
 from provd.store.environment import DEFAULT_MAP, Environment, full_or_unusable
+from provd.store.gaps import GapCounts
 from provd.store.reads import View
 from provd.store.writes import Writer
 
@@ -69,10 +71,12 @@ class Store:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_commit: Callable[[int], None] = lambda _: None
         self.reopened = 0
+        self.gaps = GapCounts()
         self.lost: str | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self._reopening = threading.Lock()
         self._settled = 0  # the head before the transaction that is under way
+        self._filled: list[tuple[int, Gap]] = []  # the gaps of that transaction
         with self.view() as view:
             self.head = view.head()
 
@@ -184,6 +188,7 @@ class Store:
             if isinstance(failed.error, lmdb.Error | OSError) and not isinstance(failed.error, _HARMLESS):
                 self._reopen()
                 if failed.filled is not None and self._is_there(failed.filled[1]):
+                    self.gaps.add(self._filled)
                     self._tell(*failed.filled)  # it was written all the same: it must not be carried out twice
                     return
             if len(group) == 1:
@@ -222,9 +227,11 @@ class Store:
                 writer.finish()
                 faults.point("commit.filled")
                 filled = (outcomes, writer.head())
+                self._filled = writer.gaps
                 faults.point("commit.before")
         except (lmdb.Error, OSError) as e:
             raise _RedoAloneError(e, filled) from e
+        self.gaps.add(self._filled)
         faults.point("commit.after")
         return filled
 

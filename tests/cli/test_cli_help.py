@@ -40,8 +40,8 @@ def test_all_commands_are_there() -> None:
     names = {name for commands in SECTIONS.values() for name in commands}
 
     expected = (
-        "run start stop restart status clock put get check revalidate why ls forget since log action watch service "
-        "config audit version"
+        "run start stop restart status doctor clock put get check revalidate why ls forget since log action watch "
+        "service config audit version"
     )
     assert expected.split() == sorted(names, key=expected.split().index)
 
