@@ -40,6 +40,7 @@ from provd.settings import Settings
 from provd.status import Status
 from provd.store import Store, Writer
 from provd.store.files import Files
+from provd.store.migrate import settle
 from provd.subscriptions import Subscriptions
 
 _TRIM_EVERY = 60.0
@@ -182,6 +183,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     serving = await server.start(listening.socket)
     live.start(grown)
     trimming = asyncio.ensure_future(_trim(store, settings, aged))
+    settling = asyncio.ensure_future(_settle(store, run))
     gc.freeze()  # what lives as long as the daemon need not be looked at again
     log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
     try:
@@ -191,6 +193,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         handlers.stopping = True
         serving.close()
         trimming.cancel()
+        settling.cancel()
         await server.stop()
         await live.close()
         with contextlib.suppress(errors.ProvdError):
@@ -198,6 +201,17 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         workers.close()
         with contextlib.suppress(asyncio.CancelledError):
             await trimming
+
+
+async def _settle(store: Store, run: str) -> None:
+    """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
+    try:
+        gone = await settle(store, run)
+    except Exception as e:  # noqa: BLE001  it is kept, whatever happened to what was read
+        log.warning("the old store is kept", reason=str(e))
+    else:
+        if gone is not None:
+            log.info("the store of the older format was removed", kept=gone)
 
 
 async def _trim(store: Store, settings: Settings, grown: asyncio.Event) -> None:

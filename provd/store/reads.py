@@ -50,6 +50,11 @@ class View(History):
         data = self._get("log", clock.key(position))
         return None if data is None else records.decode(data)
 
+    def all_records(self) -> Iterator[tuple[int, records.Record]]:
+        """Every record that is held, in order."""
+        for key, value in self._rows("log"):
+            yield clock.position(key), records.decode(value)
+
     def records(self, after: int, limit: int, most: int = MAX_BATCH) -> list[tuple[int, records.Record]]:
         """Up to `limit` records with positions above `after`, in order; fewer where they are over `most` bytes."""
         out: list[tuple[int, records.Record]] = []

@@ -5,7 +5,7 @@ Rule: a command checks first and writes afterwards, so that a refused command le
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import lmdb
 import msgspec
@@ -15,10 +15,12 @@ from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, M
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import ObjectState
 from provd.store import keys
-from provd.store.environment import Environment
 from provd.store.history import Mention, names
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
 from provd.store.reads import View
+
+if TYPE_CHECKING:
+    from provd.store.environment import Environment
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _TRIM_SLICE: Final = 1000
@@ -51,6 +53,13 @@ class Writer(View):
     def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
         self.wrote += 1
         self._txn.delete(key, value, db=self._tables[table])
+
+    def put_meta(self, name: bytes, value: bytes | None) -> None:
+        """Keeps a small value by its name, or drops it."""
+        if value is None:
+            self._delete("meta", name)
+        else:
+            self._put("meta", name, value)
 
     # the log
 
@@ -93,6 +102,11 @@ class Writer(View):
         if there is None:
             there = self._mentions[table][path] = super()._mention(path, table)
         return there
+
+    def index_again(self, position: int, record: records.Record) -> None:
+        """Keeps what a record says of paths, of one that is in the log; to be called in order of position."""
+        self.wrote += 1
+        self._note(position, record)
 
     def _note(self, position: int, record: records.Record) -> None:
         """Keeps when each path was last named: a burst names the same directories again and again."""
