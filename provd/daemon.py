@@ -24,6 +24,7 @@ from provd.audit import Audit
 from provd.clocks import Clocks
 from provd.core import errors, records
 from provd.disk import Workers, ignore_lease_breaks, real_directory
+from provd.exporting import Exporting
 from provd.handlers import Handlers
 from provd.inquiry import Inquiry
 from provd.live import Live
@@ -31,6 +32,7 @@ from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
 from provd.recorder import Actions, Entries
 from provd.recorder.actions import end_held
+from provd.recorder.importing import Importing
 from provd.recorder.rootrecords import adding
 from provd.recorder.showing import Showing
 from provd.resolver import Resolver
@@ -164,6 +166,8 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         live.kept,
         subscriptions,
         Status(store, clocks, live.kept, live.pump, audit, responder.durations, places, live.look),
+        Exporting(store, resolver, clocks),
+        Importing(store, inquiry, resolver, clocks),
         stop.set,
     )
     grown, aged = asyncio.Event(), asyncio.Event()

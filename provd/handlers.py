@@ -13,7 +13,9 @@ from provd.clocks import Clocks
 from provd.core import errors, params
 from provd.core.records import wire_name
 from provd.core.wire import Request
+from provd.exporting import Exporting
 from provd.recorder import Actions, Entries, Roots
+from provd.recorder.importing import Importing
 from provd.recorder.patterns import check_patterns
 from provd.resolver import Resolver, absolute
 from provd.responder import Responder
@@ -39,6 +41,8 @@ class Handlers:
         roots: Roots,
         subscriptions: Subscriptions,
         status: Status,
+        exporting: Exporting,
+        importing: Importing,
         shutdown: Callable[[], None],
     ) -> None:
         self._store = store
@@ -50,6 +54,8 @@ class Handlers:
         self._roots = roots
         self._subscriptions = subscriptions
         self._status = status
+        self._exporting = exporting
+        self._importing = importing
         self._shutdown = shutdown
         self.stopping = False
 
@@ -74,6 +80,10 @@ class Handlers:
                 return await self._entries.forget(asked, foreign=foreign)
             case params.EntryList():
                 return await self._responder.listed(asked, foreign=foreign)
+            case params.EntryExport():
+                return await self._exporting.page(asked, foreign=foreign)
+            case params.EntryImport():
+                return await self._importing.take(asked, foreign=foreign)
             case params.DepsCheck():
                 return await self._responder.deps_check(asked, foreign=foreign)
             case params.DepsSnapshot():

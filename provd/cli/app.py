@@ -38,6 +38,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "status": ("status", "how it is"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
         "audit": ("daemon", "read everything again and compare"),
+        "export": ("portable", "entries and archive as lines of JSON"),
+        "import": ("portable", "take such lines in; twice is once"),
         "version": ("status", "versions of this command and of the daemon"),
     },
 }

@@ -136,6 +136,27 @@ class View(History):
         for _, value in self._rows("entries"):
             yield _entries.decode(value)
 
+    def entry_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Entry]]:
+        """The rows of active entries from `low` on whose keys start with `prefix`."""
+        return ((key, _entries.decode(value)) for key, value in self._rows("entries", low, prefix))
+
+    def archive_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Archived]]:
+        """The rows of the archive from `low` on whose keys start with `prefix`."""
+        return ((key, _archived.decode(value)) for key, value in self._rows("archive", low, prefix))
+
+    def origin_row(self, entry_id: EntryId, name: bytes) -> bytes | None:
+        """What is kept under that name of what was imported for a key."""
+        key = self._key(entry_id)
+        return None if key is None else self._get("origins", keys.short_hash(key) + name)
+
+    def origin_rows(self, entry_id: EntryId, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """The same of all names that start with `prefix`, with their names."""
+        key = self._key(entry_id)
+        if key is None:
+            return []
+        start = keys.short_hash(key)
+        return [(row[len(start) :], value) for row, value in self._rows("origins", start + prefix, start + prefix)]
+
     # what rests on what
 
     def _duplicates(self, table: str, key: bytes) -> list[bytes]:
