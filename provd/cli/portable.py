@@ -105,7 +105,6 @@ def _value(text: str) -> Any:
     examples=(
         "provd export > entries.ndjson            # of the root around here",
         "provd export --all | gzip > all.ndjson.gz",
-        'provd export --scope global | grep \'"key":"api"\'',
     ),
 )
 @root_option
@@ -290,18 +289,19 @@ class _Taking:
 
     def _refuse(self, number: int, what: Json) -> None:
         self._refused += 1
-        if self._refused <= _TOLD:
-            output.warn(f"line {number}: {what['message']} [{what['code']}]")
         if self._refused <= _LISTED:
             self.refused.append({"line": number, **what})
 
     def told(self) -> Json:
         """What became of all lines."""
+        self.refused.sort(key=lambda one: int(one["line"]))
         more = self._refused - len(self.refused)
         return {**self.counts, "refused": self.refused, **({"refused_more": more} if more else {})}
 
     def end(self) -> int:
         """Tells what is missing; the exit code."""
+        for one in self.told()["refused"][:_TOLD]:
+            output.warn(f"line {one['line']}: {one['message']} [{one['code']}]")
         if self._refused:
             many = output.count(self._refused, "line was", "lines were")
             output.complain(f"{many} not taken, all others were", "mend these lines, and import the file again")

@@ -147,19 +147,23 @@ def decode(raw: bytes) -> Line:
     return told
 
 
-def entry_id(told: Line, moved: Moved | None) -> EntryId:
-    """The key that a line is about, in its scope; raises InvalidParams, LimitExceeded."""
-    if told.scope is not None:
-        return EntryId(params.scope_name(told.scope), told.key)
-    root = params.name_bytes(told.root or "")
+def root_of(told: Line) -> bytes | None:
+    """The root that a line names, None where it names a scope; raises InvalidParams."""
+    if told.root is None:
+        return None
+    root = params.name_bytes(told.root)
     if not root.startswith(b"/") or b"\0" in root:
         raise errors.InvalidParams("the root of a line is no absolute path", _NO_PATH)
-    return EntryId(_moved(root.rstrip(b"/") or b"/", moved), told.key)
+    return root.rstrip(b"/") or b"/"
 
 
-def rested(given: LineDependency, scope: bytes, moved: Moved | None) -> Rested:
-    """A dependency of a line in the scope that its key has here; raises DependencyMalformed and its kin."""
-    root = scope if scope.startswith(b"/") else None
+def entry_id(told: Line, root: bytes | None, moved: Moved | None) -> EntryId:
+    """The key that a line is about, in the scope that it has here; raises LimitExceeded."""
+    return EntryId(params.scope_name(told.scope or "") if root is None else _moved(root, moved), told.key)
+
+
+def rested(given: LineDependency, root: bytes | None, moved: Moved | None) -> Rested:
+    """A dependency of a line whose root is `root`, before it moved; raises DependencyMalformed and its kin."""
     text = params.name_bytes(given.dep)
     if given.path is None:
         dep = parse(text, root)

@@ -107,8 +107,8 @@ class Importing:
     def _understood(self, raw: bytes, moved: Moved | None) -> Coming:
         """A line as this store reads it; raises RequestError."""
         told = portable.decode(raw)
-        there = portable.entry_id(told, moved)
-        deps = None if told.deps is None else tuple(portable.rested(dep, there.scope, moved) for dep in told.deps)
+        root = portable.root_of(told)
+        deps = None if told.deps is None else tuple(portable.rested(dep, root, moved) for dep in told.deps)
         made, renewed = self._clocks.since(told.made), self._clocks.since(told.renewed)
         since = None if told.clock is None else self._clocks.since(told.clock)
         for dep in deps or ():
@@ -116,7 +116,7 @@ class Importing:
                 clock.parse(dep.made)
         value, _ = portable.stored(told)
         return Coming(
-            id=there,
+            id=portable.entry_id(told, root, moved),
             line=told,
             deps=deps,
             identity=b"" if value is None else entries.identity(value),
