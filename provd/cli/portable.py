@@ -160,7 +160,7 @@ def _missing(page: Json) -> int:
     examples=(
         "provd import entries.ndjson",
         "gunzip -c all.ndjson.gz | provd import -",
-        "provd import entries.ndjson --as-root ~/worktree    # what was exported of another directory",
+        "provd import entries.ndjson --as-root ~/moved     # of a directory that moved",
     ),
 )
 @click.argument("file", metavar="FILE")

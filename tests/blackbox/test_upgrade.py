@@ -97,7 +97,7 @@ def test_the_archive_of_a_released_store_is_there(old: Old) -> None:
     rows = [row for row in old.ws("entry.export")["entries"] if row["key"] == "thrice"]
     told = [(row["standing"], row.get("reason"), row.get("value")) for row in rows]
     superseded = [("revoked", "superseded", 0), ("revoked", "superseded", 1)]
-    assert told == [*superseded, ("revoked", "late", "late"), ("active", None, 2)]
+    assert told == [("active", None, 2), *superseded, ("revoked", "late", "late")]
 
 
 def test_a_retry_of_an_op_gets_the_first_answer_after_the_upgrade(old: Old) -> None:

@@ -39,6 +39,7 @@ def test_all_commands_are_there() -> None:
     names = {name for commands in SECTIONS.values() for name in commands}
 
     expected = "run stop status clock put get check revalidate why ls forget since log action watch audit version"
+    expected += " export import"
     assert expected.split() == sorted(names, key=expected.split().index)
 
 

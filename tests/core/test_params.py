@@ -79,6 +79,7 @@ NEEDED: Final = {
     "entry.get": {"key"},
     "entry.revalidate": {"key"},
     "entry.forget": {"key"},
+    "entry.import": {"entries"},
     "action.begin": {"writes"},
     "action.record": {"writes"},
     "action.end": {"id", "outcome"},
