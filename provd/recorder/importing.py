@@ -28,7 +28,7 @@ from provd.recorder.putting import MAX_ENTRIES, Ground, InTheWay, need_no_cycle
 from provd.resolver import Resolver, absolute
 from provd.store import Store, Writer
 from provd.store.keys import Stored
-from provd.store.precedents import Origin, Precedents, note_origin, note_wanted
+from provd.store.precedents import Imported, Precedents, note_imported, note_wanted
 
 _SLICE: Final = 64
 """Lines taken in one command: others are committed in between."""
@@ -187,7 +187,7 @@ class Bring:
     def __call__(self, writer: Writer) -> Result:
         coming = self.coming
         precedents = Precedents(writer)
-        known = precedents.origin(coming.id, coming.line.made)
+        known = precedents.imported(coming.id, coming.line.made)
         if known is None and coming.own and precedents.holds(coming.id, coming.line.version):
             return Outcome.UNCHANGED
         revoked = coming.line.standing == "revoked"
@@ -267,7 +267,7 @@ class Bring:
 
     def _version(self, writer: Writer, kept: Kept, made: str) -> int | None:
         """The version here of what an `entry:` dependency rested on there; None where that is not here."""
-        known = Precedents(writer).origin(_below(self.coming.id, kept), made)
+        known = Precedents(writer).imported(_below(self.coming.id, kept), made)
         if known is not None:
             return known.version
         since = self._clocks.since(made)
@@ -307,7 +307,7 @@ class Bring:
     def _note(self, writer: Writer, version: int) -> None:
         """Keeps what the line is here, and tells those that waited for it."""
         made, there = self.coming.line.made, self.coming.id
-        for waiting in note_origin(writer, there, made, Origin(version, self.coming.renewed)):
+        for waiting in note_imported(writer, there, made, Imported(version, self.coming.renewed)):
             entry = writer.entry(waiting)
             if entry is not None:
                 _rest_on(writer, entry, there, version)

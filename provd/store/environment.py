@@ -42,7 +42,7 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
     "files": {},  # directory number and name to what was last known of it
     "touched": {},  # path to the newest mutations that name it
     "gaps": {},  # path to the newest gaps of the tree there, below it and in it
-    "origins": {},  # entry and what was imported to what it is here
+    "imports": {},  # entry and what was imported to what it is here
 }
 
 

@@ -9,7 +9,7 @@ Formats, each as it was released:
 1 without a watcher: no `files`, `touched`, `gaps`; what is kept of a dependency has no `shown` and no `proven`.
 1 with the watcher: all of these. Entries of before keep their short rows: not shown, and silence proves nothing of
   them until they were read again.
-2 `gaps` knows every gap and every change of coverage that the log holds, and `origins` what was imported from where.
+2 `gaps` knows every gap and every change of coverage that the log holds, and `imports` what was imported from where.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from provd.store import keys
 from provd.store.reads import View
 from provd.store.writes import Writer
 
-_ORIGIN: Final = b"="
+_IMPORTED: Final = b"="
 _WANTED: Final = b"?"
 
 
@@ -33,7 +33,7 @@ class After(msgspec.Struct, frozen=True, array_like=True):
     orphans: bool = False
 
 
-class Origin(msgspec.Struct, frozen=True, array_like=True):
+class Imported(msgspec.Struct, frozen=True, array_like=True):
     """What an imported precedent is here: its version, and its newest record there, as a position."""
 
     version: int
@@ -41,7 +41,7 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_origin: Final = msgspec.msgpack.Decoder(Origin).decode
+_imported: Final = msgspec.msgpack.Decoder(Imported).decode
 _waiting: Final = msgspec.msgpack.Decoder(tuple[EntryId, int]).decode
 
 
@@ -82,10 +82,10 @@ class Precedents:
 
     # what was imported
 
-    def origin(self, entry_id: EntryId, made: str) -> Origin | None:
+    def imported(self, entry_id: EntryId, made: str) -> Imported | None:
         """What the precedent with that token is here, None where it was never imported."""
-        row = self._view.origin_row(entry_id, _ORIGIN + keys.short_hash(made.encode()))
-        return None if row is None else _origin(row)
+        row = self._view.import_row(entry_id, _IMPORTED + keys.short_hash(made.encode()))
+        return None if row is None else _imported(row)
 
     def holds(self, entry_id: EntryId, version: int) -> bool:
         """Whether a key has a precedent of that version."""
@@ -95,12 +95,12 @@ class Precedents:
         return any(old.entry.version == version for old in self._view.archived(entry_id))
 
 
-def note_origin(writer: Writer, entry_id: EntryId, made: str, origin: Origin) -> list[EntryId]:
+def note_imported(writer: Writer, entry_id: EntryId, made: str, origin: Imported) -> list[EntryId]:
     """Keeps what an imported precedent is here; returns the entries that waited for it and are as they were then."""
-    writer.put_origin(entry_id, _ORIGIN + keys.short_hash(made.encode()), _encode(origin))
+    writer.put_import(entry_id, _IMPORTED + keys.short_hash(made.encode()), _encode(origin))
     out = []
-    for name, row in writer.origin_rows(entry_id, _WANTED + keys.short_hash(made.encode())):
-        writer.put_origin(entry_id, name, None)
+    for name, row in writer.import_rows(entry_id, _WANTED + keys.short_hash(made.encode())):
+        writer.put_import(entry_id, name, None)
         waiting, version = _waiting(row)
         there = writer.entry(waiting)
         if there is not None and there.version == version:
@@ -111,4 +111,4 @@ def note_origin(writer: Writer, entry_id: EntryId, made: str, origin: Origin) ->
 def note_wanted(writer: Writer, entry_id: EntryId, made: str, waiting: EntryId, version: int) -> None:
     """Keeps that version `version` of `waiting` rests on a precedent of `entry_id` that is not here yet."""
     name = _WANTED + keys.short_hash(made.encode()) + keys.short_hash(waiting.scope + b"\0" + waiting.key.encode())
-    writer.put_origin(entry_id, name, _encode((waiting, version)))
+    writer.put_import(entry_id, name, _encode((waiting, version)))

@@ -144,18 +144,18 @@ class View(History):
         """The rows of the archive from `low` on whose keys start with `prefix`."""
         return ((key, _archived.decode(value)) for key, value in self._rows("archive", low, prefix))
 
-    def origin_row(self, entry_id: EntryId, name: bytes) -> bytes | None:
+    def import_row(self, entry_id: EntryId, name: bytes) -> bytes | None:
         """What is kept under that name of what was imported for a key."""
         key = self._key(entry_id)
-        return None if key is None else self._get("origins", keys.short_hash(key) + name)
+        return None if key is None else self._get("imports", keys.short_hash(key) + name)
 
-    def origin_rows(self, entry_id: EntryId, prefix: bytes) -> list[tuple[bytes, bytes]]:
+    def import_rows(self, entry_id: EntryId, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """The same of all names that start with `prefix`, with their names."""
         key = self._key(entry_id)
         if key is None:
             return []
         start = keys.short_hash(key)
-        return [(row[len(start) :], value) for row, value in self._rows("origins", start + prefix, start + prefix)]
+        return [(row[len(start) :], value) for row, value in self._rows("imports", start + prefix, start + prefix)]
 
     # what rests on what
 

@@ -241,13 +241,13 @@ class Writer(View):
         key = keys.short_hash(self._entry_key(entry.id)) + clock.key(entry.renewed)
         self._put("archive", key, _encode(Archived(entry, reason, stored.value, stored.meta)))
 
-    def put_origin(self, entry_id: EntryId, name: bytes, row: bytes | None) -> None:
+    def put_import(self, entry_id: EntryId, name: bytes, row: bytes | None) -> None:
         """Keeps what is known of what was imported for a key, or drops it."""
         key = keys.short_hash(self._entry_key(entry_id)) + name
         if row is None:
-            self._delete("origins", key)
+            self._delete("imports", key)
         else:
-            self._put("origins", key, row)
+            self._put("imports", key, row)
 
     def forget(self, entry_id: EntryId) -> None:
         """Takes an entry away, with its value and its archive."""
@@ -255,7 +255,7 @@ class Writer(View):
         self._reindex(key, self._entry_at(key), None)
         self._drop("members", key)
         self._drop("archive", key)
-        self._drop("origins", key)
+        self._drop("imports", key)
         self._delete("entries", key)
         self._delete("values", key)
 
