@@ -71,13 +71,21 @@ class Clocks:
 
     def token(self, position: int) -> str:
         """The token of a position, told by the run that it belongs to."""
-        at = bisect.bisect_right(self._firsts, (position, "g")) - 1  # run ids are hex: "g" sorts after each
-        first, run = self._firsts[max(at, 0)]
+        first, run = self._run_of(position)
         position = max(position, first)
         if position > self._forgotten and position not in self._given:
             with self._lock:
                 self._remember(position)
         return str(Clock(self._store.log_id, run, position))
+
+    def name(self, position: int) -> str | None:
+        """The token of a position as a name for it, which nobody reads anything by; None before the first run."""
+        first, run = self._run_of(position)
+        return None if position < first else str(Clock(self._store.log_id, run, position))
+
+    def _run_of(self, position: int) -> tuple[int, str]:
+        at = bisect.bisect_right(self._firsts, (position, "g")) - 1  # run ids are hex: "g" sorts after each
+        return self._firsts[max(at, 0)]
 
     def _remember(self, position: int) -> None:
         if len(self._given) >= REMEMBERED:

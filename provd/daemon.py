@@ -26,6 +26,7 @@ from provd.clocks import Clocks
 from provd.core import errors, records
 from provd.core.records import wire_name
 from provd.disk import Workers, ignore_lease_breaks, real_directory
+from provd.exporting import Exporting
 from provd.handlers import Handlers
 from provd.hangup import Hangup
 from provd.inquiry import Inquiry
@@ -35,6 +36,7 @@ from provd.logs import configure, set_level
 from provd.notify import Notifier
 from provd.recorder import Actions, Entries
 from provd.recorder.actions import end_held
+from provd.recorder.importing import Importing
 from provd.recorder.rootrecords import adding
 from provd.recorder.showing import Showing
 from provd.reloading import Reloading
@@ -45,6 +47,7 @@ from provd.settings import Settings
 from provd.status import Status
 from provd.store import Store, Writer
 from provd.store.files import Files
+from provd.store.migrate import settle
 from provd.subscriptions import Subscriptions
 from provd.trimming import Trimming
 
@@ -175,6 +178,8 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         subscriptions,
         Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, places, live.look),
         reloading,
+        Exporting(store, resolver, clocks),
+        Importing(store, inquiry, resolver, clocks),
         stop.set,
     )
     bulletin = Bulletin(Notifier.take(), store, live)
@@ -196,6 +201,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     serving = await server.start(listening.socket)
     live.start(grown)
     trims = asyncio.ensure_future(trimming.run())
+    settling = asyncio.ensure_future(_settle(store, run))
     _say_ready(settings, run, bulletin)
     try:
         await stop.wait()
@@ -205,6 +211,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         handlers.stopping = True
         serving.close()
         trims.cancel()
+        settling.cancel()
         await server.stop()
         await live.close()
         with contextlib.suppress(errors.ProvdError):
@@ -231,3 +238,14 @@ def _apply(live: Live, trimming: Trimming, settings: Settings) -> None:
 def _shown(path: str) -> str | dict[str, str]:
     """A path as the wire has it."""
     return wire_name(os.fsencode(path))
+
+
+async def _settle(store: Store, run: str) -> None:
+    """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
+    try:
+        gone = await settle(store, run)
+    except Exception as e:  # noqa: BLE001  it is kept, whatever happened to what was read
+        log.warning("the old store is kept", reason=str(e))
+    else:
+        if gone is not None:
+            log.info("the store of the older format was removed", kept=gone)

@@ -13,7 +13,9 @@ from provd.clocks import Clocks
 from provd.core import errors, params
 from provd.core.records import wire_name
 from provd.core.wire import Request
+from provd.exporting import Exporting
 from provd.recorder import Actions, Entries, Roots
+from provd.recorder.importing import Importing
 from provd.recorder.patterns import check_patterns
 from provd.reloading import Reloading
 from provd.resolver import Resolver, absolute
@@ -41,6 +43,8 @@ class Handlers:
         subscriptions: Subscriptions,
         status: Status,
         reloading: Reloading,
+        exporting: Exporting,
+        importing: Importing,
         shutdown: Callable[[], None],
     ) -> None:
         self._store = store
@@ -53,6 +57,8 @@ class Handlers:
         self._subscriptions = subscriptions
         self._status = status
         self._reloading = reloading
+        self._exporting = exporting
+        self._importing = importing
         self._shutdown = shutdown
         self.stopping = False
 
@@ -77,6 +83,10 @@ class Handlers:
                 return await self._entries.forget(asked, foreign=foreign)
             case params.EntryList():
                 return await self._responder.listed(asked, foreign=foreign)
+            case params.EntryExport():
+                return await self._exporting.page(asked, foreign=foreign)
+            case params.EntryImport():
+                return await self._importing.take(asked, foreign=foreign)
             case params.DepsCheck():
                 return await self._responder.deps_check(asked, foreign=foreign)
             case params.DepsSnapshot():

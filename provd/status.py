@@ -130,6 +130,8 @@ class Status:
         }
         if self._store.environment.set_aside is not None:
             told["set_aside"] = self._store.environment.set_aside
+        if (migrated := self._store.migrated()) is not None:
+            told["migrated"] = migrated
         return told
 
     async def listed(self) -> list[dict[str, Any]]:

@@ -43,6 +43,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "service": ("service", "install, uninstall, print: a service of systemd or launchd"),
         "config": ("config", "show, check, path, reload: the settings"),
         "audit": ("daemon", "read everything again and compare"),
+        "export": ("portable", "entries and archive as lines of JSON"),
+        "import": ("portable", "take such lines in; twice is once"),
         "version": ("status", "versions of this command and of the daemon"),
     },
 }

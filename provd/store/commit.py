@@ -21,6 +21,7 @@ import lmdb
 from provd import faults
 from provd.core import errors
 from provd.core.records import Gap
+from provd.store import migrate
 from provd.store.environment import DEFAULT_MAP, Environment, full_or_unusable
 from provd.store.gaps import GapCounts
 from provd.store.reads import View
@@ -84,6 +85,11 @@ class Store:
     def log_id(self) -> str:
         """The log's id, 16 hex digits."""
         return self.environment.log_id
+
+    def migrated(self) -> dict[str, Any] | None:
+        """`{from, at, kept}` while the store of an older format, from which this one was made, is still kept."""
+        with self.view() as view:
+            return migrate.told(view, self.environment.directory)
 
     @contextmanager
     def view(self) -> Iterator[View]:

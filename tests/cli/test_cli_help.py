@@ -41,7 +41,7 @@ def test_all_commands_are_there() -> None:
 
     expected = (
         "run start stop restart status doctor clock put get check revalidate why ls forget since log action watch "
-        "service config audit version"
+        "service config audit version export import"
     )
     assert expected.split() == sorted(names, key=expected.split().index)
 

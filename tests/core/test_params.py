@@ -27,6 +27,7 @@ CONTRACT: Final = frozenset(
         *("log.clock", "log.since", "log.subscribe", "log.unsubscribe"),
         *("deps.snapshot", "deps.check"),
         *("entry.put", "entry.check", "entry.get", "entry.revalidate", "entry.forget", "entry.list"),
+        *("entry.export", "entry.import"),
         *("action.begin", "action.record", "action.end", "action.list"),
     }
 )
@@ -60,6 +61,8 @@ FULL: Final[dict[str, dict[str, Any]]] = {
     | {"key": "k", "verify": "auto", "timeout_ms": 5, "value": None, "deps": [], "fetched_at": "c", "as_of": "put"}
     | {"session": "s", "turn": "t", "meta": {}, "op": "o"},
     "entry.forget": SCOPED | {"key": "k"},
+    "entry.export": SCOPED | {"all": True, "after": "a", "limit": 5},
+    "entry.import": {"entries": [{"any": "thing"}], "moved": {"source": "/a", "to": {"b64": "L2I="}}},
     "entry.list": SCOPED
     | {"prefix": "a", "verdict": "dirty", "standing": "active", "touching": "/r/a", "after": "b", "limit": 10_000},
     "action.begin": SCOPED
@@ -79,6 +82,7 @@ NEEDED: Final = {
     "entry.get": {"key"},
     "entry.revalidate": {"key"},
     "entry.forget": {"key"},
+    "entry.import": {"entries"},
     "action.begin": {"writes"},
     "action.record": {"writes"},
     "action.end": {"id", "outcome"},
