@@ -193,12 +193,22 @@ class Client:
         answer: Json = self.call("action.end", id=action, outcome=outcome)
         return answer
 
+    # How a line becomes a value and a value a line, for clients that need it otherwise.
+
+    def encode(self, request: Json) -> str:
+        """A request as one line of JSON; raises ValueError for what JSON has no word for."""
+        return json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    def decode(self, line: bytes) -> Any:
+        """A line as a value; raises ValueError."""
+        return json.loads(line)
+
     def _deadline(self) -> float | None:
         return None if self.timeout is None else time.monotonic() + self.timeout
 
     def _send(self, request: Json) -> None:
         try:
-            line = json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+            line = self.encode(request).encode() + b"\n"
         except UnicodeEncodeError:
             raise ValueError("a string of the request is not UTF-8: names travel by wire_path") from None
         if len(line) > MAX_LINE:
@@ -226,7 +236,7 @@ class Client:
         del self._buffer[: end + 1]
         self._scanned = 0
         try:
-            message = json.loads(line)
+            message = self.decode(line)
         except ValueError:
             message = None
         if not isinstance(message, dict):

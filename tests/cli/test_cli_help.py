@@ -8,13 +8,15 @@ import click
 import pytest
 from fake_daemon import Cli, FakeDaemon
 
-from provd.cli.app import SECTIONS, app
+from provd.cli.app import app, modules
 from provd.cli.command import Command, Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WITHOUT_JSON = {"run", "stop"}
+_NEW = {"try", "help", "completion", "confirm", "exec"}
+_WITHOUT_JSON = {"run", "stop", "exec"}
+_WITHOUT_DAEMON = {"try", "help", "completion"}
 
 
 @pytest.fixture
@@ -36,10 +38,8 @@ def _commands() -> dict[str, click.Command]:
 
 
 def test_all_commands_are_there() -> None:
-    names = {name for commands in SECTIONS.values() for name in commands}
-
     expected = "run stop status clock put get check revalidate why ls forget since log action watch audit version"
-    assert expected.split() == sorted(names, key=expected.split().index)
+    assert {*expected.split(), *_NEW} <= set(modules())
 
 
 @pytest.mark.parametrize("name", ["", *_commands()])
@@ -47,9 +47,9 @@ def test_help_fits_a_screen(cli: Cli, name: str) -> None:
     for flag in ("--help", "-h"):
         lines = cli(*name.split(), flag).out.splitlines()
 
-        assert len(lines) <= 44
+        assert len(lines) <= 40
         assert max(map(len, lines)) <= 80
-        assert lines.index("Examples:") < lines.index("Options:")
+        assert lines.index("Examples:") < next(n for n, line in enumerate(lines) if line.startswith("Options:"))
 
 
 @pytest.mark.parametrize(("name", "command"), _commands().items())
@@ -57,7 +57,7 @@ def test_every_command_has_examples_and_says_where_the_daemon_is(name: str, comm
     assert isinstance(command, Command | Group)
     assert command.examples
     assert all("provd" in example or example.startswith("sha256sum ") for example in command.examples)
-    if isinstance(command, Group):
+    if isinstance(command, Group) or name in _WITHOUT_DAEMON:
         return
     options = {option for parameter in command.params for option in parameter.opts}
     assert {"--socket", "--state"} <= options
