@@ -27,6 +27,8 @@ from provd.cli.exact import ExactClient
 from provd.client import RpcError, local_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from provd.cli.command import Place
 
 Json = dict[str, Any]
@@ -96,9 +98,7 @@ def confirm(
     else:
         for text in (verdicts.headline(verdict, output.printable(wanted)), *verdicts.brief(verdict)):
             output.line(text)
-    no_provenance = again["deps"] is None
-    whole = answer.get("late") or no_provenance  # else the headline has said what the verdict is
-    for warning in kept.warnings(answer, without_provenance=no_provenance) if whole else kept.unproven(answer):
+    for warning in _warnings(answer, again):
         output.warn(warning)
     return verdicts.exit_code([verdict])
 
@@ -139,6 +139,16 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         hint = _CLOCK if timed else f"give sums of all, or {_CLOCK}"
         raise Usage(f"nothing says when these were looked at again: {output.some(unsaid, _SHOWN)}", hint)
     return told
+
+
+def _warnings(answer: Json, again: Json) -> Iterator[str]:
+    """What the headline does not say."""
+    if again["deps"] is None and not answer.get("late"):
+        yield "nobody said what it rests on, so it stays unknown: put it anew with --sums, --dep or --no-deps"
+    elif answer.get("late"):
+        yield from kept.warnings(answer, without_provenance=False)
+    else:
+        yield from kept.unproven(answer)
 
 
 def _put(client: ExactClient, key: str, version: int, again: Json) -> Json:

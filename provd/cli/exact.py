@@ -22,7 +22,7 @@ class Number(str):
 
 
 class ExactClient(Client):
-    """A client that keeps numbers as they were written, and strings that are no UTF-8."""
+    """A client that keeps numbers as they were written."""
 
     def encode(self, request: dict[str, Any]) -> str:
         """A request as one line of JSON."""
@@ -39,22 +39,13 @@ def exact_json(value: Any) -> str:
         case Number():
             return str(value)
         case str():
-            return json.dumps(value, ensure_ascii=not _encodable(value))
+            return json.dumps(value, ensure_ascii=False)
         case dict():
             return "{" + ",".join(f"{exact_json(name)}:{exact_json(member)}" for name, member in value.items()) + "}"
         case list() | tuple():
             return "[" + ",".join(map(exact_json, value)) + "]"
         case _:
             return json.dumps(value, allow_nan=False)
-
-
-def _encodable(text: str) -> bool:
-    """Whether a string may stand in UTF-8: a lone surrogate may not, and goes as its escape."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _integer(text: str) -> int | Number:
