@@ -1,4 +1,4 @@
-"""The command line in this process, against a real daemon, in its root."""
+"""The command line against a real daemon, in a watched root that no other test has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,15 +34,17 @@ class Result:
 
 
 class RealCli:
-    """Runs commands in the daemon's root. `cli(...)` in this process, `cli.process(...)` as a process of their own."""
+    """Runs commands in `root`. `cli(...)` in this process, `cli.process(...)` as a process of their own."""
 
     def __init__(self, daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         for name in list(os.environ):
             if name.startswith(("PROVD_", "XDG_", "_PROVD")) or name == "NO_COLOR":
                 monkeypatch.delenv(name)
         monkeypatch.setenv("PROVD_SOCKET", daemon.socket)
-        monkeypatch.chdir(daemon.root)
         self.daemon = daemon
+        self.root = tempfile.mkdtemp(prefix="root-", dir=daemon.home)
+        daemon.rpc("root.add", path=self.root)  # answers when it is scanned
+        monkeypatch.chdir(self.root)
         self._capsys = capsys
 
     def __call__(self, *arguments: str | bytes, code: int | None = 0) -> Result:
@@ -59,7 +62,7 @@ class RealCli:
         """The same, as a process."""
         done = subprocess.run(
             [sys.executable, "-m", "provd", *arguments],
-            cwd=self.daemon.root,
+            cwd=self.root,
             env=self.environment(),
             input=stdin,
             capture_output=True,
@@ -72,5 +75,5 @@ class RealCli:
 
     def write(self, name: str, content: str) -> None:
         """Write a file of the root in place."""
-        with open(os.path.join(self.daemon.root, name), "w", encoding="utf-8") as file:
+        with open(os.path.join(self.root, name), "w", encoding="utf-8") as file:
             file.write(content)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,18 +18,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def cli(
-    module_daemon: Daemon,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-) -> RealCli:
-    """The command line against the module's daemon, in a directory of this test's own below its root."""
-    cli = RealCli(module_daemon, capsys, monkeypatch)
-    here = os.path.join(module_daemon.root, hashlib.sha256(request.node.name.encode()).hexdigest()[:12])
-    os.makedirs(here)
-    monkeypatch.chdir(here)
-    return cli
+def cli(module_daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RealCli:
+    return RealCli(module_daemon, capsys, monkeypatch)
 
 
 @pytest.fixture
@@ -52,7 +41,7 @@ def _sums(name: str) -> str:
 
 
 def _about(cli: RealCli, key: str) -> Any:
-    return cli.daemon.rpc("entry.get", key=key, root=cli.daemon.root, deps=True, even_if=["dirty", "unknown"])
+    return cli.daemon.rpc("entry.get", key=key, root=cli.root, deps=True, even_if=["dirty", "unknown"])
 
 
 def test_what_holds_as_of_now_is_fresh_again(cli: RealCli) -> None:
@@ -134,7 +123,7 @@ def test_an_entry_without_a_value(cli: RealCli) -> None:
 def test_numbers_are_kept_to_the_letter(cli: RealCli) -> None:
     with ExactClient(cli.daemon.socket) as client:
         value = {"a": [Number("1.50"), Number("1E+2"), Number("-0"), 7]}
-        version = client.put("exact", value=value, deps=["f"], as_of="put", root=cli.daemon.root)["version"]
+        version = client.put("exact", value=value, deps=["f"], as_of="put", root=cli.root)["version"]
 
     cli("confirm", "exact", "--as-of-now")
 
