@@ -30,6 +30,8 @@ UNREACHABLE: Final = 3
 REFUSED: Final = 5
 INTERRUPTED: Final = 128 + signal.SIGINT
 READER_GONE: Final = 128 + signal.SIGPIPE
+_COMPLETE: Final = "_PROVD_COMPLETE"
+"""Set by the scripts of `provd completion`: what the shell asks for."""
 _NEXT: Final[dict[int | None, str]] = {
     errno.ENOSPC: "free space, or write elsewhere",
     errno.EBADF: "open stdout; to /dev/null where nobody wants the answer",
@@ -53,6 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     """The command's own code, or the code of what went wrong, which is told."""
     try:
+        if asked := os.environ.get(_COMPLETE):
+            from provd.cli import completion  # noqa: PLC0415  (a shell asks once a key, commands never)
+
+            return completion.answer(app, asked)
         if not arguments:
             output.note(app.get_help(click.Context(app, info_name="provd", **app.context_settings)))
             return USAGE

@@ -15,6 +15,7 @@ from provd.cli.command import (
     WORK_PATIENCE,
     Command,
     Group,
+    Usage,
     connected,
     given,
     json_option,
@@ -41,60 +42,68 @@ def action() -> None:
     """Declare what an agent changes, so that what rests on it is known to be dirty."""
 
 
-def _declared(function: Function) -> Function:
-    """Adds the options that describe an action; the command gets them as `described`."""
+def described(function: Function) -> Function:
+    """Adds the options that describe an action; the command gets them under their names, for `description`."""
     for option in (
         scope_option,
         root_option,
-        click.option("--op", metavar="ID", help="The same ID again gets the first answer: a safe retry."),
         click.option("--if-usable", metavar="KEY", multiple=True, help="Refuse unless this entry may be used."),
         click.option("--note", metavar="TEXT", help="Why."),
         click.option("--turn", metavar="N", help="In which turn."),
         click.option("--session", metavar="S", help="Who does it."),
-        click.option(
-            "--write", "writes", metavar="D", multiple=True, required=True, help="What it changes: object:ID or a path."
-        ),
+        click.option("--write", "writes", metavar="D", multiple=True, help="What it changes: object:ID or a path."),
     ):
         function = option(function)
     return function
 
 
-def _description(
+_op_option = click.option("--op", metavar="ID", help="The same ID again gets the first answer: a safe retry.")
+
+
+def description(
     writes: tuple[str, ...],
     session: str | None,
     turn: str | None,
     note: str | None,
     if_usable: tuple[str, ...],
-    op: str | None,
 ) -> dict[str, Any]:
+    """An action as parameters of a request; raises Usage."""
     return given(
         writes=[names.dependency(write) for write in writes],
-        session=session,
+        session=None if session is None else names.text(session, "--session"),
         turn=number_or_text(turn),
         note=None if note is None else names.text(note, "--note"),
         if_usable=[names.key(key) for key in if_usable] or None,
-        op=op,
     )
 
 
+def _needed(op: str | None, **declared: Any) -> dict[str, Any]:
+    """The same, where it must say what it writes; raises Usage."""
+    if not declared["writes"]:
+        raise Usage("nothing says what it changes", "--write object:ID or --write PATH; provd exec finds out by itself")
+    return description(**declared) | given(op=op)
+
+
 @action.command(cls=Command, examples=("a=$(provd action begin --write object:svc:api --if-usable plan)",))
-@_declared
+@described
+@_op_option
 @json_option
 @connected
-def begin(root: str | None, scope: str | None, as_json: bool, at: Place, **described: Any) -> int:
+def begin(root: str | None, scope: str | None, as_json: bool, at: Place, **declared: Any) -> int:
     """Say it before it is done. Prints the action's id, for `action end`."""
-    _declare("action.begin", names.Scope(root, scope), _description(**described), as_json, at)
+    _declare("action.begin", names.Scope(root, scope), _needed(**declared), as_json, at)
     return 0
 
 
 @action.command(cls=Command, examples=("provd action record --write object:svc:api --session s1 --turn 4",))
-@_declared
+@described
+@_op_option
 @click.option("--outcome", type=click.Choice(["done", "failed"]), help="How it ended (default done).")
 @json_option
 @connected
-def record(root: str | None, scope: str | None, outcome: str | None, as_json: bool, at: Place, **described: Any) -> int:
+def record(root: str | None, scope: str | None, outcome: str | None, as_json: bool, at: Place, **declared: Any) -> int:
     """Begin and end at once, for what was already done."""
-    params = _description(**described) | given(outcome=outcome)
+    params = _needed(**declared) | given(outcome=outcome)
     _declare("action.record", names.Scope(root, scope), params, as_json, at)
     return 0
 

@@ -9,12 +9,18 @@ import importlib
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from provd import __version__
 from provd.cli.command import HELP_NAMES, Group
 
-# section -> command -> (module below provd.cli, one line of help)
+# section -> command, or several with commas between -> (module below provd.cli, one line of help)
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "Start": {
+        "try": ("trying", "a demonstration in ten seconds; nothing of it stays"),
+        "help": ("topics", "help on a command, exit-codes, clocks, dependencies"),
+        "completion": ("completion", "for bash, zsh and fish"),
+    },
     "Ask": {
         "check": ("ask", "is it still true? fresh, dirty or unknown"),
         "get": ("ask", "the value, if it is still true"),
@@ -24,11 +30,13 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Remember": {
         "clock": ("log", "a token for this moment: take it before reading"),
         "put": ("entries", "a value, and what it rests on"),
+        "confirm": ("confirm", "you read again, and the value still holds"),
         "revalidate": ("ask", "prove an entry again, and renew its clock"),
         "forget": ("entries", "drop an entry"),
     },
     "Follow": {
-        "action": ("action", "begin, end, record, ls: declare what an agent changes"),
+        "exec": ("execute", "run a command; keep what it changed, and who it was"),
+        "action": ("action", "begin, end, record, ls: declare what is changed"),
         "since": ("log", "what happened after a clock"),
         "log": ("log", "the latest records; -f follows"),
     },
@@ -55,7 +63,16 @@ _EXAMPLES: Final = (
     "provd put api --value-file api.md --sums sums",
     "if provd check -q api; then provd get api; else echo read it again; fi",
 )
-_CODES: Final = "Exit: 0 fresh or done, 1 dirty, 2 usage, 3 no daemon, 4 unknown, 5 refused, 130 interrupted."
+_CODES: Final = "Exit: 0 fresh or done, 1 dirty, 2 usage, 3 no daemon, 4 unknown, 5 refused."
+_OPTIONS: Final = "Options: -h, --help; --version. provd COMMAND --help for a command."
+_NAMES: Final = 18
+"""Columns for the names of a row."""
+
+
+def modules() -> dict[str, str]:
+    """Each command and the module that holds it, in the table's order."""
+    rows = ((row, module) for commands in SECTIONS.values() for row, (module, _) in commands.items())
+    return {name: module for row, module in rows for name in row.split(", ")}
 
 
 class LazyGroup(Group):
@@ -63,24 +80,37 @@ class LazyGroup(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """All names, in the table's order."""
-        return [name for commands in SECTIONS.values() for name in commands]
+        return list(modules())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command, imported now; None where there is no such."""
-        for commands in SECTIONS.values():
-            if cmd_name in commands:
-                command = getattr(importlib.import_module(f"provd.cli.{commands[cmd_name][0]}"), cmd_name)
-                assert isinstance(command, click.Command)
-                return command
-        return None
+        """The command, imported now; None where there is no such.
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The table, without importing what it names."""
+        One that Python's own names leave no room for has an underscore behind it in its module.
+        """
+        if (name := modules().get(cmd_name)) is None:
+            return None
+        module = importlib.import_module(f"provd.cli.{name}")
+        command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands and options that begin so, without importing what the table names."""
+        rows = ((names, text) for commands in SECTIONS.values() for names, (_, text) in commands.items())
+        found = [(name, text) for names, text in rows for name in names.split(", ") if name.startswith(incomplete)]
+        options = super(click.Group, self).shell_complete(ctx, incomplete)
+        return [*(CompletionItem(name, help=text) for name, text in found), *options]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """All of it on one screen: what it is, examples, the table (without importing what it names), exit codes."""
+        formatter.write("Usage: provd COMMAND [OPTIONS] ...\n")
+        self.format_help_text(ctx, formatter)
+        formatter.write("\n")
         for section, commands in SECTIONS.items():
-            with formatter.section(section):
-                formatter.write_dl([(f"{name:<10}", text) for name, (_, text) in commands.items()])
-        formatter.write_paragraph()
-        formatter.write_text(_CODES)
+            for number, (names, (_, text)) in enumerate(commands.items()):
+                formatter.write(f"{'' if number else section:<10}{names:<{_NAMES}}{text}\n")
+        formatter.write("\n")
+        formatter.write(f"{_OPTIONS}\n{_CODES}\n")
 
 
 @click.group(cls=LazyGroup, examples=_EXAMPLES, context_settings=HELP_NAMES)

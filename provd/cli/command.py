@@ -9,17 +9,20 @@ import difflib
 import functools
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import click
 
 from provd import places
+from provd.cli import completing
 from provd.client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Function = Callable[..., int]
+
+C = TypeVar("C", bound=Client)
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 PATIENCE: Final = 30.0
@@ -28,7 +31,7 @@ WORK_PATIENCE: Final = 600.0
 """Seconds to wait where the daemon may have to read much before it answers."""
 
 
-_NEAR: Final = 0.6
+NEAR: Final = 0.6
 """How alike a wrong name and its suggestion must be: `lgo` is `log`, `bogus` is nothing."""
 
 
@@ -62,6 +65,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+        completing.equip(self.params)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What it does, then the examples."""
@@ -97,7 +101,7 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that `args` names; raises Usage with the nearest name."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=_NEAR)
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=NEAR)
             hint = f"did you mean {ctx.command_path} {near[0]}? " if near else ""
             raise Usage(f"there is no command {args[0]!r}", f"{hint}{ctx.command_path} --help lists all")
         return super().resolve_command(ctx, args)
@@ -110,9 +114,13 @@ class Place:
     socket: str | None
     state: str | None
 
-    def connect(self, timeout: float | None = PATIENCE) -> Client:
-        """A connection; raises ProvdUnreachable."""
-        return Client(places.socket_path(self.socket, self.state), timeout)
+    @overload
+    def connect(self, timeout: float | None = ...) -> Client: ...
+    @overload
+    def connect(self, timeout: float | None, kind: type[C]) -> C: ...
+    def connect(self, timeout: float | None = PATIENCE, kind: type[Client] = Client) -> Client:
+        """A connection, of that kind of client; raises ProvdUnreachable."""
+        return kind(places.socket_path(self.socket, self.state), timeout)
 
 
 def connected(function: Function) -> Function:

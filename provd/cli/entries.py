@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import hints, names, output
+from provd.cli import kept, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -102,11 +102,9 @@ def put(
     if as_json:
         output.line_json(answer)
     else:
-        output.line(f"{output.printable(params['key'])}  {_outcome(answer)}")
-    if answer.get("late"):
-        output.warn(_late(answer))
-    else:
-        _warn(answer, params["deps"] is None)
+        output.line(f"{output.printable(params['key'])}  {kept.outcome(answer)}")
+    for warning in kept.warnings(answer, without_provenance=params["deps"] is None):
+        output.warn(warning)
     return 0
 
 
@@ -160,54 +158,6 @@ def _parsed(content: str, what: str) -> Any:
         return json.loads(content, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise Usage(f"{what} is not JSON: {error}", 'JSON text looks like "so", with its quotes') from None
-
-
-def _outcome(answer: dict[str, Any]) -> str:
-    if not answer.get("late"):
-        return f"version {answer['version']}"
-    version, verdict = _stands(answer)
-    return f"late: version {version} stands" + (f" ({verdict})" if verdict else "")
-
-
-def _stands(answer: dict[str, Any]) -> tuple[str, str]:
-    """Version and verdict of what a late put did not displace."""
-    stands = answer.get("stands")
-    told = stands if isinstance(stands, dict) else {"version": stands or answer.get("version")}
-    return output.printable(str(told.get("version"))), output.printable(str(told.get("verdict") or ""))
-
-
-def _late(answer: dict[str, Any]) -> str:
-    version, _ = _stands(answer)
-    born = answer.get("verdict") or {}
-    reason = "was read before what stands"
-    if isinstance(born, dict) and born.get("verdict") != "fresh":
-        reason = f"is {born.get('verdict')} ({born.get('why')})"
-    return f"this value was archived and provd get does not show it, since it {reason}: version {version} stands"
-
-
-def _warn(answer: dict[str, Any], without_provenance: bool) -> None:
-    """Whatever makes the entry less than it seems."""
-    if without_provenance:
-        output.warn("no dependencies were given: it will be unknown (no-provenance); say --sums, --dep or --no-deps")
-    for dep in answer.get("absent") or []:
-        output.warn(f"absent: {_named(dep)} does not exist")
-    if more := answer.get("absent_more"):
-        output.warn(f"absent: {more} more")
-    for dep in answer.get("unproven") or []:
-        named = _named(dep)
-        output.warn(f"unproven: {named}: {hints.unproven(named)}")
-    if more := answer.get("unproven_more"):
-        output.warn(f"unproven: {more} more")
-    verdict = answer.get("verdict")
-    word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
-    if word not in (None, "fresh") and not without_provenance:
-        reason = f" ({verdict['why']})" if isinstance(verdict, dict) and verdict.get("why") else ""
-        output.warn(f"it is {word} at birth{reason}: provd why {answer.get('key', 'KEY')}")
-
-
-def _named(dep: Any) -> str:
-    """A dependency in an answer: a name, or an object that holds it."""
-    return output.name(dep["dep"] if isinstance(dep, dict) and "dep" in dep else dep)
 
 
 @click.command(cls=Command, examples=("provd ls --dirty", "provd ls --touching src/api.py"))

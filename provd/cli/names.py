@@ -45,7 +45,16 @@ def dependency(argument: str) -> str | dict[str, WirePath]:
     kind, rest = parts(raw)
     if kind in _PATH_KINDS and rest:
         raw = kind + b":" + _joined(rest, kind)
-    text = wire_path(raw)
+    return _travelling(raw)
+
+
+def file(path: WirePath) -> str | dict[str, WirePath]:
+    """The dependency on what an absolute path names."""
+    return _travelling(b"file:" + local_path(path))
+
+
+def _travelling(dep: bytes) -> str | dict[str, WirePath]:
+    text = wire_path(dep)
     return text if isinstance(text, str) else {"dep": text}
 
 
@@ -87,15 +96,35 @@ def root_around(client: Client) -> bytes | None:
 
     None where the daemon should choose: there is one root only, or the current directory is gone.
     """
-    roots = [local_path(root) for root in client.hello()["roots"]]  # root.list would wait for every root's disk
+    roots = _watched(client)
+    here = _here()
+    return _holding(roots, here) or (None if here is None or len(roots) == 1 else here)
+
+
+def _watched(client: Client) -> list[bytes]:
+    """The watched roots, by their real paths."""
+    return [local_path(root) for root in client.hello()["roots"]]  # root.list would wait for every root's disk
+
+
+def watched_around(client: Client) -> bytes | None:
+    """The innermost watched root that holds the current directory, if one does."""
+    return _holding(_watched(client), _here())
+
+
+def _holding(roots: list[bytes], path: bytes | None) -> bytes | None:
+    """The innermost of some directories that is a real path or above it."""
+    if path is None:
+        return None
+    around = [root for root in roots if path == root or path.startswith(root.rstrip(b"/") + b"/")]
+    return max(around, key=len, default=None)
+
+
+def _here() -> bytes | None:
+    """The current directory's real path; None where it is gone."""
     try:
-        here = os.path.realpath(os.getcwdb())
+        return os.path.realpath(os.getcwdb())
     except FileNotFoundError:
         return None
-    around = [root for root in roots if here == root or here.startswith(root.rstrip(b"/") + b"/")]
-    if around:
-        return max(around, key=len)
-    return None if len(roots) == 1 else here
 
 
 def _joined(given: bytes, kind: bytes) -> bytes:

@@ -66,6 +66,7 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.ask",
         "provd.cli.asking",
         "provd.cli.command",
+        "provd.cli.completing",
         "provd.cli.hints",
         "provd.cli.names",
         "provd.cli.output",

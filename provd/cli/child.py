@@ -1,0 +1,93 @@
+"""Another program run in our place: its streams are ours, signals for us are for it.
+
+Rule: it is as if it had been started without us. Signals that a terminal sends reach it anyhow, since it is in our
+process group; those that somebody sends to us alone are handed on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOT_FOUND: Final = 127
+NOT_EXECUTABLE: Final = 126
+_FORWARDED: Final = {
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+}
+_WAITED: Final = _FORWARDED | {signal.SIGCHLD}
+_BY_KERNEL: Final = 128
+"""`si_code` of a signal that no process sent: Ctrl-C, say."""
+
+
+class NotStarted(Exception):
+    """The program could not be started; `code` is what a shell would exit with."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def run(command: Sequence[str]) -> int:
+    """Run a program until it ends; its exit code, 128 + N where signal N ended it. Raises NotStarted.
+
+    To be called in the main thread of a process that has no other children.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a caller that ignores it would have us never told
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+    try:
+        return _wait(_start(command, before))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start(command: Sequence[str], mask: set[int | signal.Signals]) -> int:
+    """Start it with the signals as they were before Python and we changed them; its process id."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    restored = [signal.SIGPIPE, *([signal.SIGXFSZ] if hasattr(signal, "SIGXFSZ") else [])]
+    try:
+        return os.posix_spawnp(command[0], list(command), os.environ, setsigmask=mask, setsigdef=restored)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotStarted(f"cannot run {command[0]!r}: {error.strerror}", NOT_FOUND) from None
+    except (OSError, ValueError) as error:
+        raise NotStarted(f"cannot run {command[0]!r}: {getattr(error, 'strerror', error)}", NOT_EXECUTABLE) from None
+
+
+def _wait(pid: int) -> int:
+    while True:
+        number, alone = _next_signal()
+        if number != signal.SIGCHLD:
+            if alone:
+                os.kill(pid, number)  # it is not waited for yet, so the number is still its own
+            continue
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _next_signal() -> tuple[int, bool]:
+    """Waits for a signal: its number, and whether it was sent to us alone."""
+    if sys.platform == "darwin":
+        number = int(signal.sigwait(_WAITED))
+        return number, not (number in {signal.SIGINT, signal.SIGQUIT} and _in_foreground())
+    info = signal.sigwaitinfo(_WAITED)
+    return info.si_signo, info.si_code != _BY_KERNEL
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal, if there is one, sends its signals to our process group."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False

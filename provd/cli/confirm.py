@@ -1,0 +1,161 @@
+"""confirm: the sources were read again, and the value still holds.
+
+Rule: what is confirmed is the version that was fetched, or nothing: a value that somebody put meanwhile is nobody's to
+bless unseen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from provd.cli import kept, names, output, sums, verdicts
+from provd.cli.command import (
+    WORK_PATIENCE,
+    Command,
+    Failure,
+    Usage,
+    connected,
+    given,
+    json_option,
+    number_or_text,
+    root_option,
+    scope_option,
+)
+from provd.cli.exact import ExactClient
+from provd.client import RpcError, local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provd.cli.command import Place
+
+Json = dict[str, Any]
+
+_TIMELESS: Final = (b"object", b"entry")
+"""Kinds of which only a clock can say when they were looked at."""
+_CLOCK: Final = "c=$(provd clock), look again, then --fetched-at $c"
+_SHOWN: Final = 3
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "sha256sum src/api.py > sums       # you read src/api.py again: api still holds",
+        "provd confirm api --sums sums",
+        "c=$(provd clock)                  # or this, before you read it again, then",
+        "provd confirm api --fetched-at $c",
+        "provd confirm report --as-of-now  # the value is true of what is there now",
+    ),
+)
+@click.argument("key", metavar="KEY")
+@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before the sources were read again.")
+@click.option("--as-of-now", is_flag=True, help="The value is true of the files as they are now.")
+@click.option("--sums", "summed", metavar="FILE", help="What sha256sum read of the files it rests on; - is stdin.")
+@click.option("--based-on", metavar="N", type=click.IntRange(min=0), help="Only if this version is the current one.")
+@click.option("--session", metavar="S", help="Who confirms it.")
+@click.option("--turn", metavar="N", help="In which turn.")
+@root_option
+@scope_option
+@json_option
+@connected
+def confirm(
+    key: str,
+    fetched_at: str | None,
+    as_of_now: bool,
+    summed: str | None,
+    based_on: int | None,
+    session: str | None,
+    turn: str | None,
+    root: str | None,
+    scope: str | None,
+    as_json: bool,
+    at: Place,
+) -> int:
+    """You read the sources again and the value still holds: put the same again, with what it rests on.
+
+    Exits as check does, by the new verdict. Refused where another value was put meanwhile.
+    """
+    where = names.Scope(root, scope)
+    if fetched_at is None and not as_of_now and summed is None:
+        raise Usage("nothing says when the sources were read again", f"--sums, --as-of-now, or {_CLOCK}")
+    wanted = names.key(key)
+    read = [] if summed is None else sums.dependencies(summed)
+    with at.connect(WORK_PATIENCE, ExactClient) as client:
+        place = where.params(client)
+        # It is not asked whether it is fresh: nothing needs to be read for that.
+        there = client.get(wanted, even_if=["dirty", "unknown"], deps=True, revalidate=False, **place)
+        version = _version(there, wanted, based_on)
+        timed = given(fetched_at=fetched_at, as_of="put" if as_of_now else None)
+        again = {"deps": _dependencies(there, read, timed, wanted), "based_on": version} | timed | place
+        again |= {name: there[name] for name in ("value", "meta") if name in there}
+        again |= given(session=session, turn=number_or_text(turn))
+        answer = _put(client, wanted, version, again)
+    verdict = answer["verdict"]
+    if as_json:
+        output.line_json(answer)
+    else:
+        for text in (verdicts.headline(verdict, output.printable(wanted)), *verdicts.brief(verdict)):
+            output.line(text)
+    for warning in _warnings(answer, again):
+        output.warn(warning)
+    return verdicts.exit_code([verdict])
+
+
+def _version(there: Json, key: str, based_on: int | None) -> int:
+    """The version that is confirmed; raises Failure where there is none, or another than was asked for."""
+    version = there.get("version")
+    if not isinstance(version, int):
+        raise Failure(f"there is no entry {key!r} to confirm", "provd put keeps one; provd ls lists those there are")
+    if based_on not in (None, version):
+        raise _replaced(key, f"version {version} stands, not {based_on}")
+    return version
+
+
+def _replaced(key: str, what: str) -> Failure:
+    hint = f"see what stands now (provd get {key} --even-if dirty), and confirm that if it holds"
+    return Failure(f"nothing was confirmed: {key!r} was put by somebody else: {what}", hint)
+
+
+def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[Any] | None:
+    """What the entry rests on, with the digests of what was read; raises Usage where that does not say when."""
+    if there["deps"] is None:
+        return None
+    digests = {local_path(item["dep"]): item["digest"] for item in read}
+    told: list[Any] = []
+    unsaid: list[str] = []
+    for item in there["deps"]:
+        name = local_path(item["dep"])
+        kind, rest = names.parts(name)
+        digest = digests.pop(kind + b":" + rest, None)
+        told.append({"dep": item["dep"], "digest": digest} if digest else {"dep": item["dep"]})
+        if digest is None and ("fetched_at" not in timed if kind in _TIMELESS else not timed):
+            unsaid.append(output.name(item["dep"]))
+    if digests:
+        foreign = output.some([output.name(item["dep"]) for item in read if local_path(item["dep"]) in digests], _SHOWN)
+        raise Usage(f"{key!r} does not rest on {foreign}", f"provd why {key} lists what it rests on; put it anew")
+    if unsaid:
+        hint = _CLOCK if timed else f"give sums of all, or {_CLOCK}"
+        raise Usage(f"nothing says when these were looked at again: {output.some(unsaid, _SHOWN)}", hint)
+    return told
+
+
+def _warnings(answer: Json, again: Json) -> Iterator[str]:
+    """What the headline does not say."""
+    if again["deps"] is None and not answer.get("late"):
+        yield "nobody said what it rests on, so it stays unknown: put it anew with --sums, --dep or --no-deps"
+    elif answer.get("late"):
+        yield from kept.warnings(answer, without_provenance=False)
+    else:
+        yield from kept.unproven(answer)
+
+
+def _put(client: ExactClient, key: str, version: int, again: Json) -> Json:
+    """Puts it on top of the version that was fetched; raises Failure where that is not what stands any more."""
+    try:
+        return client.put(key, **again)
+    except RpcError as error:
+        if error.code != "entry.conflict":
+            raise
+        raise _replaced(key, f"version {version} was fetched, {error.data.get('version')} stands") from None

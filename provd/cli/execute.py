@@ -1,0 +1,223 @@
+"""exec: run a command as an action, and tell what it changed.
+
+Rule: its streams and its exit code are the command's own; what provd says goes to stderr, when the command has ended.
+Where nothing was declared the action names nothing beforehand, since a declared directory would count as written
+wherever somebody asks without reading; what changed is declared by name afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from provd.cli import action, changed, child, completing, hints, names, output, records
+from provd.cli.command import WORK_PATIENCE, Command, Failure, connected
+from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
+
+if TYPE_CHECKING:
+    from provd.cli.changed import Changes
+    from provd.cli.command import Place
+    from provd.client import Client
+
+Json = dict[str, Any]
+
+_SHOWN: Final = 10
+_NAMED: Final = 1000
+"""Paths that are declared afterwards; of more, none."""
+_NOT_RUN: Final = "; the command was not run"
+
+
+@click.command(
+    "exec",
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        "provd exec --session s1 --turn 41 -- make fmt   # what it changed, and who",
+        "provd exec --write src -- ./codegen.py src      # seen as it happens",
+        "provd exec --write object:api --if-usable plan -- kubectl apply -f a.yml",
+        "provd exec -q --anyway -- make                  # also where no daemon is",
+    ),
+)
+@action.described
+@click.option("-q", "--quiet", is_flag=True, help="Do not tell what changed.")
+@click.option("--report", metavar="FILE", help="Write what changed to FILE, as JSON.")
+@click.option("--anyway", is_flag=True, help="Run it even where no daemon answers.")
+@click.argument("command", metavar="CMD...", nargs=-1, required=True, shell_complete=completing.program)
+@connected
+def exec_(
+    command: tuple[str, ...],
+    quiet: bool,
+    report: str | None,
+    anyway: bool,
+    root: str | None,
+    scope: str | None,
+    at: Place,
+    **described: Any,
+) -> int:
+    """Run a command as an action: begun before, ended after, and what changed is told on stderr.
+
+    The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell). It is not run
+    where no daemon answers (3) or where --if-usable refuses (5). Without --write what changes below
+    the watched root around here is kept as its doing.
+    """
+    where = names.Scope(root, scope)
+    params = action.description(**described)
+    try:
+        client = at.connect(WORK_PATIENCE)
+        run = _begin(client, params, where)
+    except ProvdUnreachable as error:
+        if not anyway:
+            raise ProvdUnreachable(error.message + _NOT_RUN, f"{error.hint}; or run it --anyway") from None
+        output.warn(f"{error.message}; it is run all the same, and nobody will know what it changed")
+        return _only_run(command)
+    except RpcError as error:
+        message, hint = hints.refusal(error)
+        raise Failure(f"{message}{_NOT_RUN} [{error.code}]", hint) from None
+    with client:
+        code = _run(command, run)
+        _finish(run)
+    if not quiet:
+        _tell(run)
+    if report is not None:
+        _write(report, run, command, code)
+    return code
+
+
+@dataclass
+class _Run:
+    """One run: where it may write, and what became known of it."""
+
+    client: Client
+    params: Json
+    place: Json
+    clock: str
+    id: int
+    within: list[WirePath]
+    declared: bool
+    affects: Json
+    outcome: str = "done"
+    changes: Changes = field(default_factory=changed.Changes)
+    verdicts: dict[str, Json] = field(default_factory=dict)
+    trouble: str = ""
+
+
+def _begin(client: Client, params: Json, where: names.Scope) -> _Run:
+    """Begin the action; raises ProvdUnreachable, RpcError."""
+    place = where.params(client)
+    clock = client.clock()  # whatever happened until now lies before it
+    begun = client.begin(**params, hold=True, **place)
+    paths: list[WirePath] = next(
+        (item["paths"] for item in client.call("action.list")["actions"] if item["id"] == begun["id"]), []
+    )
+    around = None if paths else names.watched_around(client)
+    within = paths if around is None else [wire_path(around)]
+    return _Run(client, params, place, clock, begun["id"], within, bool(paths), begun.get("affects") or {})
+
+
+def _only_run(command: tuple[str, ...]) -> int:
+    try:
+        return child.run(command)
+    except child.NotStarted as error:
+        output.complain(str(error), _look(error))
+        return error.code
+
+
+def _look(error: child.NotStarted) -> str:
+    return "is it on the PATH?" if error.code == child.NOT_FOUND else "chmod +x it, or name the program that runs it"
+
+
+def _run(command: tuple[str, ...], run: _Run) -> int:
+    """Run the command; what it came to goes into `run.outcome`."""
+    try:
+        code = child.run(command)
+    except child.NotStarted as error:
+        output.complain(str(error), _look(error))
+        run.outcome = "aborted"
+        return error.code
+    run.outcome = "failed" if code else "done"
+    return code
+
+
+def _finish(run: _Run) -> None:
+    """Find out what changed, say whose doing it was, end the action, and ask what that came to.
+
+    The command has run, whatever becomes of this: trouble is told and changes no exit code.
+    """
+    try:
+        if run.outcome != "aborted" and run.within:
+            run.client.clock()  # places that are polled are looked at now
+            run.changes = changed.since(run.client, run.clock, run.within, action=run.id, declared=run.declared)
+        if not run.declared:
+            _declare(run)
+        run.client.end(run.id, run.outcome)
+        keys = run.affects.get("keys") or []
+        if keys and run.outcome != "aborted":
+            told = run.client.check(keys=keys, **run.place)["verdicts"]
+            run.verdicts = {key: verdict for key, verdict in told.items() if verdict.get("why") != "no-entry"}
+    except (ProvdUnreachable, RpcError) as error:
+        run.trouble = error.message
+
+
+def _declare(run: _Run) -> None:
+    """Say afterwards what changed, where nothing was said before: by name, so that nothing else counts as written."""
+    paths = run.changes.paths()
+    if not paths or len(paths) > _NAMED:
+        return
+    told: Json = {word: run.params[word] for word in ("session", "turn", "note") if word in run.params}
+    outcome = "failed" if run.outcome == "failed" else "done"
+    told |= {"writes": list(map(names.file, paths)), "outcome": outcome}
+    run.affects = run.client.call("action.record", **told, **run.place)["affects"]
+
+
+def _tell(run: _Run) -> None:
+    """What it came to, on stderr, without colours: it may go elsewhere than the command's own words."""
+    if run.trouble:
+        output.warn(f"what it changed is not known: {run.trouble}")
+        return
+    newest = run.changes.newest()
+    output.note(f"provd: action {run.id} {run.outcome}: {_count(run, len(newest))}")
+    for mutation in newest[-_SHOWN:]:
+        output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
+    if len(newest) > _SHOWN:
+        output.note(f"  and {len(newest) - _SHOWN} more: provd since {output.printable(run.clock)}")
+    dirty = [key for key, verdict in run.verdicts.items() if verdict.get("verdict") == "dirty"]
+    if dirty:
+        output.note(f"  dirty now: {output.printable(output.some(dirty, _SHOWN))}")
+    if not run.declared and len(run.changes.paths()) > _NAMED:
+        output.note(f"  more than {_NAMED} paths are not kept as its doing: say --write DIR for that")
+    if not run.changes.whole:
+        output.warn("incomplete: not all of it is watched, or events were lost; provd check answers by reading")
+
+
+def _count(run: _Run, changed: int) -> str:
+    if changed:
+        return f"{output.count(changed, 'path', 'paths')} changed"
+    if run.outcome == "aborted":
+        return "nothing was started"
+    if run.within:
+        return f"nothing changed in {output.some([output.name(path) for path in run.within], _SHOWN)}"
+    return "no watched directory is here, so nobody knows what changed: provd watch add DIR"
+
+
+def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
+    """The same for programs: one JSON object."""
+    told = {
+        "command": list(command),
+        "exit": code,
+        "action": run.id,
+        "outcome": run.outcome,
+        "clock": run.clock,
+        "changed": run.changes.newest(),
+        "complete": run.changes.whole and bool(run.within) and not run.trouble,
+        "affects": run.affects,
+        "verdicts": run.verdicts,
+        "trouble": run.trouble,
+    }
+    try:
+        with open(report, "w", encoding="utf-8") as file:
+            file.write(json.dumps(told) + "\n")
+    except OSError as error:
+        output.warn(f"the report could not be written: {report}: {error.strerror}")

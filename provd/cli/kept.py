@@ -1,0 +1,72 @@
+"""What the daemon answers to a put, in words.
+
+Rule: whatever makes the entry less than it seems is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from provd.cli import hints, output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+
+def outcome(answer: Json) -> str:
+    """What became of the value: its version, or that another one stands."""
+    if not answer.get("late"):
+        return f"version {answer['version']}"
+    version, verdict = _stands(answer)
+    return f"late: version {version} stands" + (f" ({verdict})" if verdict else "")
+
+
+def warnings(answer: Json, *, without_provenance: bool) -> Iterator[str]:
+    """Whatever makes the entry less than it seems, a line each."""
+    if answer.get("late"):
+        yield _late(answer)
+        return
+    if without_provenance:
+        yield "no dependencies were given: it will be unknown (no-provenance); say --sums, --dep or --no-deps"
+    yield from unproven(answer)
+    verdict = answer.get("verdict")
+    word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
+    if word not in (None, "fresh") and not without_provenance:
+        reason = f" ({verdict['why']})" if isinstance(verdict, dict) and verdict.get("why") else ""
+        yield f"it is {word} at birth{reason}: provd why {answer.get('key', 'KEY')}"
+
+
+def unproven(answer: Json) -> Iterator[str]:
+    """The dependencies that are not there, and those that were kept without proof, a line each."""
+    for dep in answer.get("absent") or []:
+        yield f"absent: {_named(dep)} does not exist"
+    if more := answer.get("absent_more"):
+        yield f"absent: {more} more"
+    for dep in answer.get("unproven") or []:
+        named = _named(dep)
+        yield f"unproven: {named}: {hints.unproven(named)}"
+    if more := answer.get("unproven_more"):
+        yield f"unproven: {more} more"
+
+
+def _stands(answer: Json) -> tuple[str, str]:
+    """Version and verdict of what a late put did not displace."""
+    stands = answer.get("stands")
+    told = stands if isinstance(stands, dict) else {"version": stands or answer.get("version")}
+    return output.printable(str(told.get("version"))), output.printable(str(told.get("verdict") or ""))
+
+
+def _late(answer: Json) -> str:
+    version, _ = _stands(answer)
+    born = answer.get("verdict") or {}
+    reason = "was read before what stands"
+    if isinstance(born, dict) and born.get("verdict") != "fresh":
+        reason = f"is {born.get('verdict')} ({born.get('why')})"
+    return f"this value was archived and provd get does not show it, since it {reason}: version {version} stands"
+
+
+def _named(dep: Any) -> str:
+    """A dependency in an answer: a name, or an object that holds it."""
+    return output.name(dep["dep"] if isinstance(dep, dict) and "dep" in dep else dep)

@@ -1,0 +1,315 @@
+"""exec: the command is run as if nobody stood between, and what it changed is kept as its doing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from real_cli import RealCli
+from support import HANG, records_since
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support import Daemon
+
+_EXEC: Final = [sys.executable, "-m", "provd", "exec"]
+_WAITER: Final = """
+import signal, sys
+def told(number, frame):
+    print("got", signal.Signals(number).name, flush=True)
+    sys.exit(9)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, told)
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def cli(module_daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RealCli:
+    return RealCli(module_daemon, capsys, monkeypatch)
+
+
+@pytest.fixture
+def own(daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RealCli:
+    """The same with a daemon that may be ended."""
+    return RealCli(daemon, capsys, monkeypatch)
+
+
+def _actions(cli: RealCli, clock: str) -> list[Any]:
+    return [record for record in records_since(cli.daemon.rpc, clock) if record["type"] == "action"]
+
+
+@contextlib.contextmanager
+def _started(cli: RealCli, *command: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
+    """A command under `exec`, when it has said `ready`."""
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    environment = cli.environment()
+    process = subprocess.Popen([*_EXEC, "--", *command], cwd=cli.root, env=environment, text=True, **(pipes | how))
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_its_streams_are_the_commands_own(cli: RealCli) -> None:
+    got = cli.process("exec", "-q", "--", "sh", "-c", "cat; echo err >&2", stdin="in\n")
+
+    assert (got.out, got.err) == ("in\n", "err\n")
+
+
+def test_other_descriptors_are_handed_on(cli: RealCli) -> None:
+    reading, writing = os.pipe()
+    with open(reading, encoding="utf-8") as told:
+        command = [*_EXEC, "-q", "--", sys.executable, "-c", f"import os; os.write({writing}, b'here\\n')"]
+        subprocess.run(command, env=cli.environment(), pass_fds=[writing], timeout=HANG, check=True)
+        os.close(writing)
+        assert told.read() == "here\n"
+
+
+def test_a_closed_stdout_is_closed_for_the_command_too(cli: RealCli) -> None:
+    script = f"{' '.join(_EXEC)} -q -- sh -c 'echo x 2>/dev/null || exit 44' >&-"
+    done = subprocess.run(["sh", "-c", script], env=cli.environment(), timeout=HANG, check=False)
+
+    assert done.returncode == 44
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "outcome"),
+    [
+        (["true"], 0, "done"),
+        (["sh", "-c", "exit 7"], 7, "failed"),
+        (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM, "failed"),
+        (["sh", "-c", "kill -KILL $$"], 128 + signal.SIGKILL, "failed"),
+        (["no-such-command"], 127, "aborted"),
+        (["./plain"], 126, "aborted"),
+        (["plain/none"], 127, "aborted"),
+    ],
+)
+def test_its_exit_code_is_the_commands(cli: RealCli, command: list[str], code: int, outcome: str) -> None:
+    cli.write("plain", "not to be run\n")
+    clock = cli("clock").out.strip()
+
+    cli.process("exec", "--session", "s1", "--turn", "4", "--note", "why", "--", *command, code=code)
+
+    begin, end = _actions(cli, clock)
+    assert (begin["event"], begin["session"], begin["turn"], begin["note"]) == ("begin", "s1", 4, "why")
+    assert (end["event"], end["id"], end["outcome"]) == ("end", begin["id"], outcome)
+    assert cli.daemon.rpc("action.list")["actions"] == []
+
+
+def test_what_could_not_be_started_says_what_to_do(cli: RealCli) -> None:
+    assert "cannot run 'none': No such file" in (said := cli.process("exec", "--", "none", code=127).err)
+    assert "\n  next: is it on the PATH?" in said
+
+
+@pytest.mark.parametrize("arguments", [["echo", "-n", "--json"], ["--", "echo", "-n", "--json"]])
+def test_options_behind_the_command_are_the_commands(cli: RealCli, arguments: list[str]) -> None:
+    assert cli.process("exec", "-q", *arguments).out == "--json"
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
+def test_signals_for_us_are_for_the_command(cli: RealCli, name: str) -> None:
+    with _started(cli, sys.executable, "-c", _WAITER) as process:
+        process.send_signal(getattr(signal, name))
+        out, _ = process.communicate(timeout=HANG)
+
+    assert (out, process.returncode) == (f"got {name}\n", 9)
+
+
+def test_ctrl_c_comes_to_the_command_once(cli: RealCli) -> None:
+    script = (
+        "import signal; count = [];"
+        "signal.signal(signal.SIGINT, lambda *_: count.append(1)); print('ready', flush=True);"
+        "input(); print(len(count), flush=True)"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [*_EXEC, "-q", "--", sys.executable, "-c", script], cli.environment())
+    with open(terminal, "r+b", buffering=0) as line:
+        said = b""
+        while b"ready" not in said:
+            said += line.read(1000)
+        line.write(b"\x03")
+        while b"^C" not in said:
+            said += line.read(1000)
+        line.write(b"\n")
+        while not said.rstrip().endswith((b"1", b"2")):
+            said += line.read(1000)
+        assert said.split()[-1] == b"1"
+        os.waitpid(pid, 0)
+
+
+def test_killed_its_action_ends_as_failed(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+    with _started(cli, "sh", "-c", "echo ready; read line") as process:
+        assert len(cli.daemon.rpc("action.list")["actions"]) == 1
+        process.kill()
+        process.wait(HANG)
+        deadline = time.monotonic() + HANG
+        while cli.daemon.rpc("action.list")["actions"]:
+            assert time.monotonic() < deadline
+
+    assert [record.get("outcome") for record in _actions(cli, clock)] == [None, "failed"]
+
+
+def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
+    cli.write("f", "one\n")
+    cli.write("g", "one\n")
+    for name in ("f", "g"):
+        cli("put", name, "--value", "v", "--dep", name, "--as-of-now")
+    clock = cli("clock").out.strip()
+
+    got = cli.process("exec", "--session", "s1", "--", "sh", "-c", "echo two > f; echo new > made")
+
+    root = cli.root
+    assert "done: 2 paths changed\n" in got.err
+    assert f"  modified {root}/f\n" in got.err
+    assert f"  created {root}/made\n" in got.err
+    assert got.err.splitlines()[-1] == "  dirty now: f"
+    declared = next(record for record in _actions(cli, clock) if record["event"] == "record")
+    assert (declared["session"], declared["outcome"]) == ("s1", "done")
+    assert sorted(declared["writes"]) == [f"file:{root}/f", f"file:{root}/made"]
+    assert "(session s1)" in cli("why", "f", code=1).out
+
+
+def test_nothing_else_counts_as_written(cli: RealCli) -> None:
+    cli.write("f", "one\n")
+    cli.write("g", "one\n")
+    clock = cli("clock").out.strip()
+    cli("put", "g", "--value", "v", "--dep", "g", "--as-of-now")
+    cli("put", "unproven", "--value", "v", "--dep", "g", "--fetched-at", clock)
+
+    cli.process("exec", "--", "sh", "-c", "echo two > f")
+
+    assert "touched" not in cli("check", "g", "--no-revalidate", code=4).out
+    assert "dirty" not in cli("check", "g").out
+
+
+def test_a_declared_place_is_its_doing_as_it_happens(cli: RealCli) -> None:
+    os.mkdir(os.path.join(cli.root, "src"))
+    cli.write("src/f", "one\n")
+    cli("put", "f", "--value", "v", "--dep", "src/f", "--as-of-now")
+    clock = cli("clock").out.strip()
+
+    got = cli.process("exec", "--write", "src", "--session", "s1", "--", "sh", "-c", "echo two > src/f; echo 2 > other")
+
+    assert "1 path changed\n" in got.err
+    assert got.err.splitlines()[-1] == "  dirty now: f"
+    found = [record for record in records_since(cli.daemon.rpc, clock) if record["type"] == "mutation"]
+    actors = {os.path.basename(record["path"]): record["actor"] for record in found}
+    assert actors["f"]["session"] == "s1"
+    assert actors["other"] == {"unknown": True}
+    assert [record["event"] for record in _actions(cli, clock)] == ["begin", "end"]
+
+
+def test_objects_are_written_from_begin_to_end(cli: RealCli) -> None:
+    cli("put", "o", "--value", "3", "--dep", "object:exec", "--fetched-at", cli("clock").out.strip())
+
+    cli.process("exec", "--write", "object:exec", "--", "true")
+
+    assert "(written)" in cli("check", "o", code=1).out
+
+
+def test_nothing_changed(cli: RealCli) -> None:
+    assert f"done: nothing changed in {cli.root}\n" in cli.process("exec", "--", "true").err
+
+
+def test_where_nothing_is_watched_nobody_knows(cli: RealCli) -> None:
+    done = subprocess.run(
+        [*_EXEC, "--", "true"],
+        cwd=cli.daemon.outside,
+        env=cli.environment(),
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+        check=True,
+    )
+
+    assert "no watched directory is here, so nobody knows what changed: provd watch add DIR" in done.stderr
+
+
+def test_the_report_is_for_programs(cli: RealCli) -> None:
+    cli.write("f", "one\n")
+    cli("put", "f", "--value", "v", "--dep", "f", "--as-of-now")
+
+    got = cli.process(
+        "exec",
+        "-q",
+        "--report",
+        "../outside/r.json",
+        "--",
+        "sh",
+        "-c",
+        "echo x > f; echo y > g; mv g h; exit 3",
+        code=3,
+    )
+
+    assert got.err == ""
+    with open(os.path.join(cli.daemon.outside, "r.json"), encoding="utf-8") as file:
+        told = json.load(file)
+    assert (told["exit"], told["outcome"], told["complete"], told["trouble"]) == (3, "failed", True, "")
+    assert told["verdicts"]["f"]["verdict"] == "dirty"
+    assert os.path.join(cli.root, "f") in {mutation["path"] for mutation in told["changed"]}
+    assert told["affects"]["keys"] == ["f"]
+
+
+def test_a_report_that_cannot_be_written_is_no_failure_of_the_command(cli: RealCli) -> None:
+    assert "the report could not be written" in cli.process("exec", "--report", "none/r", "--", "true").err
+
+
+def test_without_a_daemon_it_is_not_run(own: RealCli) -> None:
+    own.daemon.stop()
+
+    got = own.process("exec", "--", "touch", "made", code=3)
+
+    assert "; the command was not run\n  next: start the daemon" in got.err
+    assert "or run it --anyway" in got.err
+    assert not os.path.exists(os.path.join(own.root, "made"))
+    assert (
+        "it is run all the same" in own.process("exec", "--anyway", "--", "sh", "-c", "touch made; exit 4", code=4).err
+    )
+    assert os.path.exists(os.path.join(own.root, "made"))
+
+
+def test_refused_it_is_not_run(cli: RealCli) -> None:
+    got = cli.process("exec", "--if-usable", "none", "--anyway", "--", "touch", "made", code=5)
+
+    assert "not usable: none (no-entry)" in got.err
+    assert "the command was not run [action.stale]\n  next: look again" in got.err
+    assert not os.path.exists(os.path.join(cli.root, "made"))
+
+
+def test_a_daemon_that_ends_meanwhile_changes_no_exit_code(own: RealCli) -> None:
+    assert own.daemon.process is not None
+
+    got = own.process("exec", "--", "sh", "-c", f"kill -9 {own.daemon.process.pid}; exit 6", code=6)
+
+    assert "what it changed is not known: the daemon at" in got.err
+
+
+def test_more_than_can_be_named_is_not_kept(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+
+    got = cli.process("exec", "--", sys.executable, "-c", "for n in range(1001): open(f'f{n}', 'w').close()")
+
+    assert "1001 paths changed" in got.err
+    assert "  and 991 more: provd since c:" in got.err
+    assert "say --write DIR for that" in got.err
+    assert [record["event"] for record in _actions(cli, clock)] == ["begin", "end"]
+
+
+def test_a_command_is_needed(cli: RealCli) -> None:
+    assert "Missing argument 'CMD...'" in cli("exec", code=2).err
