@@ -1,0 +1,213 @@
+"""What the log has of one entry: its puts, the records that concern what it rests on, and since when it is dirty.
+
+Rule: a story that the log does not hold whole has reasons, which are told. What the records do not show is not said:
+"the first change", not "the cause".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+
+from provd.cli import causes, records, verdicts
+from provd.cli.concern import Ground
+from provd.client import local_path
+
+Json = dict[str, Any]
+
+SHOWN: Final = 50
+"""Records that the story names, the newest."""
+_PUTS: Final = 5
+"""Earlier records of the entry itself that are named."""
+_CONTENT: Final = frozenset({"changed", "created", "deleted", "type-changed", "listing-changed"})
+
+
+@dataclass
+class Event:
+    """One record of the story, and the digest that was known of its path before; `via`: what led to it."""
+
+    record: Json
+    known: str | None = None
+    via: str = ""
+
+    @property
+    def seq(self) -> int:
+        """The number of its record; 0 where it has none."""
+        return int(self.record.get("seq") or 0)
+
+    @property
+    def same(self) -> bool:
+        """Whether it left the content as it was known before."""
+        return self.known is not None and self.record.get("digest") == self.known
+
+
+class Turn:
+    """Since when what an entry rests on is another than it was: the first record that changed what is at fault."""
+
+    def __init__(self, answer: Json) -> None:
+        faults = {
+            verdicts.dependency(item)
+            for item in answer.get("evidence") or []
+            if str(item.get("why")) in causes.DIRTYING
+        }
+        deps = [item for item in answer.get("deps") or [] if verdicts.dependency(item) in faults]
+        self.ground = Ground(answer | {"deps": deps})
+        self._shown = {d["digest"] for d in deps if d.get("kept") == "shown" and d.get("digest")}
+        self._since: dict[bytes, Event] = {}
+        self._newest: dict[bytes, Event] = {}
+        self._restored: set[bytes] = set()
+
+    def take(self, event: Event) -> None:
+        """Takes a record that concerns the entry, in the log's order."""
+        record = event.record
+        if record.get("type") == "mutation":
+            if record.get("kind") != "attrib" and self.ground.touched(record):
+                self._newest[self._place(record)] = event
+                self._judge(event)
+        elif record.get("type") != "gap" and self.ground.told(record):
+            self._since.setdefault(b"", event)
+
+    def hashed(self, event: Event) -> None:
+        """Takes what was learnt of a mutation's digest later."""
+        if self._newest.get(self._place(event.record)) is event:
+            self._judge(event)
+
+    def moment(self) -> Event | None:
+        """The record since which it is dirty; None where no record tells."""
+        return min(self._since.values(), key=lambda event: event.seq, default=None)
+
+    def sure(self, event: Event) -> bool:
+        """Whether what it rests on was shown to be in order just before that record."""
+        place = self._place(event.record)
+        return place in self._restored or self.ground.digests.get(place) in self._shown
+
+    def _judge(self, event: Event) -> None:
+        place = self._place(event.record)
+        kept = self.ground.digests.get(place)
+        if kept is not None and event.record.get("digest") == kept:
+            self._since.pop(place, None)
+            self._restored.add(place)
+        elif event.same:
+            if self._since.get(place) is event:
+                del self._since[place]
+        else:
+            self._since.setdefault(place, event)
+
+    def _place(self, record: Json) -> bytes:
+        named = records.places(record)
+        return next((path for path in named if path in self.ground.digests), named[0] if named else b"")
+
+
+class Story:
+    """What the log has of an entry since its clock: the newest records, and why it may not be all."""
+
+    def __init__(self, answer: Json) -> None:
+        self.ground = Ground(answer)
+        self.turn = Turn(answer)
+        self.count = 0
+        self.reasons: dict[str, None] = {}
+        self.own: deque[Event] = deque(maxlen=_PUTS)
+        """The newest records of the entry itself."""
+        self.own_count = 0
+        self.followed = False
+        """Whether the log was asked for what concerns it."""
+        self.before: Event | None = None
+        """The newest change, before the put, of what is dirty though nothing touched it since."""
+        self._answer = answer
+        self._events: deque[Event] = deque(maxlen=SHOWN)
+        self._others: deque[Event] = deque(maxlen=SHOWN)  # the records of objects and entries, read apart
+        self._led: list[Event] = []
+        self._digests = self.ground.digests
+        self._mutations: dict[Any, Event] = {}
+
+    def take(self, record: Json) -> None:
+        """Takes a record that the daemon found to be about the paths rested on."""
+        if record.get("type") == "hashed":
+            self._hashed(record)
+        elif self.ground.touched(record):
+            event = Event(record)
+            if record.get("type") == "mutation":
+                self._mutation(event)
+            self._gap(record)
+            self.turn.take(event)
+            self._events.append(event)
+            self.count += 1
+
+    def take_other(self, record: Json) -> None:
+        """Takes a record of the whole log: what it says of objects and entries rested on."""
+        if not self.ground.told(record) or (record.get("type") == "gap" and self.ground.bases):
+            return
+        self._gap(record)
+        event = Event(record)
+        self.turn.take(event)
+        self._others.append(event)
+        self.count += 1
+
+    def take_own(self, record: Json) -> None:
+        """Takes a record of the newest of the log: what it says of the entry itself, and of what was dirty at birth."""
+        if record.get("type") == "entry":
+            place = {word: record[word] for word in ("root", "scope") if word in record}
+            mine = {word: self._answer[word] for word in place if self._answer.get(word) is not None}
+            if record.get("key") == self._answer.get("key") and place == mine:
+                self.own.append(Event(record))
+                self.own_count += 1
+        elif record.get("type") == "mutation" and record.get("kind") != "attrib":
+            if int(record.get("seq") or 0) < self.position and self.turn.ground.names(record):
+                self.before = Event(record)
+        elif record.get("type") == "hashed" and self.before and record.get("of") == self.before.seq:
+            records.fill(self.before.record, record)
+
+    def lead(self, record: Json, via: str) -> None:
+        """Takes a record that touched what an entry below rests on."""
+        self._led.append(Event(record, via=via))
+
+    @property
+    def position(self) -> int:
+        """Where between the records it was put as it is: at the newest support of its version, else at that."""
+        put = [e.seq for e in self.own if e.record.get("at") == self._answer.get("at")]
+        version = self._answer.get("version")
+        return max([*put, version if isinstance(version, int) else 0])
+
+    def newest(self) -> list[Event]:
+        """The newest records of all, in order, each once."""
+        found = {event.seq: event for event in (*self._led, *self._events, *self._others)}
+        return sorted(found.values(), key=lambda event: event.seq)[-SHOWN:]
+
+    def earlier(self) -> int:
+        """How many records since its clock are not among the newest."""
+        seqs = {event.seq for event in (*self._events, *self._others)}
+        twice = len(self._events) + len(self._others) - len(seqs)
+        led = {event.seq for event in self._led} - seqs
+        return max(0, self.count - twice + len(led) - len(self.newest()))
+
+    def born(self) -> list[str]:
+        """What was dirty before the entry was put: it differs, and no record since its clock touched it."""
+        if self.turn.moment() is not None:
+            return []
+        items = self._answer.get("evidence") or []
+        return [
+            verdicts.dependency(item) for item in items if item.get("why") in _CONTENT and item.get("mutation") is None
+        ]
+
+    def _mutation(self, event: Event) -> None:
+        record = event.record
+        paths = records.places(record)
+        event.known = self._digests.pop(paths[-1], None) if len(paths) > 1 else self._digests.get(paths[0])
+        if known := record.get("digest") or event.known:
+            self._digests[paths[0]] = known
+        if record.get("digest_state") == "pending":
+            self._mutations[record.get("seq")] = event
+
+    def _hashed(self, record: Json) -> None:
+        """The digest of a mutation, found later: shown with it, and known from then on."""
+        event = self._mutations.pop(record.get("of"), None)
+        if event is not None:
+            records.fill(event.record, record)
+            if record.get("digest"):
+                self._digests[local_path(record["path"])] = record["digest"]
+            self.turn.hashed(event)
+
+    def _gap(self, record: Json) -> None:
+        if record.get("type") == "gap":
+            self.reasons[f"{records.display(record.get('scope'))}: {record.get('reason')}"] = None
