@@ -62,7 +62,7 @@ class Turn:
         """Takes a record that concerns the entry, in the log's order."""
         record = event.record
         if record.get("type") == "mutation":
-            if record.get("kind") != "attrib" and self.ground.touched(record):
+            if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record):
                 self._newest[self._place(record)] = event
                 self._judge(event)
         elif record.get("type") != "gap" and self.ground.told(record):
