@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_MUTATIONS: Final = {
+MUTATIONS: Final = {
     "created": ("+", "green"),
     "modified": ("~", "yellow"),
     "deleted": ("-", "red"),
@@ -82,7 +82,7 @@ def pieces(record: Json, known: str | None = None, near: Callable[[Any], str] | 
     """What a mutation tells, in pieces: what it is, the path by `near`, from where it was moved, its digests."""
     near = near or display
     kind = str(record.get("kind", "?"))
-    symbol, colour = _MUTATIONS.get(kind, ("?", "bold"))
+    symbol, colour = MUTATIONS.get(kind, ("?", "bold"))
     told = [
         Piece(f"{symbol} {output.printable(kind)}", colour),
         Piece(near(record.get("path", "?")), elastic=True),

@@ -343,7 +343,7 @@ def test_a_page_that_is_not_whole_is_remembered(cli: Cli) -> None:
 
 
 def test_a_log_that_cannot_be_read_does_not_change_the_verdict(cli: Cli) -> None:
-    story = _story(cli, _entry("file:/r/f", word="dirty"), Refusal("internal", "broken"), code=1)  # type: ignore[arg-type]
+    story = _story(cli, _entry("file:/r/f", word="dirty"), Refusal("internal", "broken"), code=1)
 
     assert story == [_QUIET, "the log is not whole since then: the log could not be read: broken"]
 
