@@ -1,7 +1,7 @@
 """The log as it comes: a save and its digest as one record, a burst as one line.
 
-Rule: the order is the log's. A mutation waits for its digest for a moment and no longer, and what came after it waits with
-it; what is not shown is counted.
+Rule: the order is the log's. A mutation waits for its digest for a moment and no longer, and what came after it waits
+with it; what is not shown is counted.
 """
 
 from __future__ import annotations
@@ -111,9 +111,12 @@ class Bursts:
 
 
 class Follower:
-    """Shows records as they come. `bursts`, where given, are counted and told by `more`."""
+    """Shows records as they come. Where `more` is given it tells how many of a burst after number `asked` are not."""
 
-    def __init__(self, show: Callable[[Json], None], more: Callable[[bytes, Counter[str]], None] | None = None) -> None:
+    def __init__(
+        self, show: Callable[[Json], None], more: Callable[[bytes, Counter[str]], None] | None = None, asked: int = 0
+    ) -> None:
+        self._asked = asked
         self._show = show
         self._more = more
         self._held = Held()
@@ -128,7 +131,8 @@ class Follower:
         now = time.monotonic()
         self._tell(now)
         for record in self._held.ready(_END if all_of_it else now):
-            if self._more is None or not self._bursts.takes(record, now):
+            told = self._more is None or int(record.get("seq") or 0) <= self._asked
+            if told or not self._bursts.takes(record, now):
                 self._show(record)
         if all_of_it:
             self._tell(_END)

@@ -219,7 +219,9 @@ def _follow_json(client: Client, clock: str, paths: list[bytes]) -> None:
 
 def _follow(client: Client, found: Iterable[Json], clock: str, paths: list[bytes], show: Show) -> None:
     """The records found so far, then what comes. What is held back is shown whatever ends it."""
-    follower = Follower(lambda record: show([record]), show.more if isinstance(show, _OnScreen) else None)
+    found = list(found)
+    asked = max((int(record.get("seq") or 0) for record in found), default=0)
+    follower = Follower(lambda record: show([record]), show.more if isinstance(show, _OnScreen) else None, asked)
     try:
         for record in found:
             follower.take(record)

@@ -1,6 +1,7 @@
 """Records on a terminal: one under another in columns, under a line that says the day and the roots.
 
-Rule: a row is one line where it can be; what gives way is the middle of a path. Digests and who made it stand at the right.
+Rule: a row is one line where it can be; what gives way is the middle of a path. Who made it and the digest stand at the
+right.
 """
 
 from __future__ import annotations
