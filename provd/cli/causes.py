@@ -98,7 +98,8 @@ def told(label: str, cause: Cause, indent: str) -> Iterator[str]:
         pieces = [Piece("root cause:"), Piece(label, "bold")]
         step = cause
         while True:
-            pieces += [Piece(arrow), dependency(step.item)]
+            named = dependency(step.item)
+            pieces.append(named._replace(text=f"{arrow} {named.text}"))
             if not step.below:
                 break
             step = step.below[0]

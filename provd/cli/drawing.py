@@ -89,19 +89,29 @@ def fold(head: str, pieces: Iterable[Piece], hang: str = "") -> Iterator[str]:
     """The pieces side by side after `head`; on a terminal what does not fit goes to further lines, after `hang`."""
     limit = width()
     line, used, first = head, columns(head), True
+    below = (limit or 0) - columns(hang)
     for piece in pieces:
         glue = "" if first else piece.glue
         needs = columns(piece.text)
         room = needs if limit is None else limit - used - len(glue)
-        if not first and needs > room and not (piece.elastic and room >= _LEAST):
+        if (
+            not first
+            and needs > room
+            and not (piece.elastic and _better_here(needs, room, (limit or 0) - columns(hang)))
+        ):
             yield line.rstrip()
             line, used, glue = hang, columns(hang), ""
-            room = (limit or 0) - used
+            room = below
         text = middle(piece.text, room) if piece.elastic else piece.text
         line += glue + (output.paint(text, piece.colour) if piece.colour else text)
         used += len(glue) + columns(text)
         first = False
     yield line.rstrip()
+
+
+def _better_here(needs: int, room: int, below: int) -> bool:
+    """Whether what may be shortened is better shortened here than put on a line of its own."""
+    return needs > below and room >= max(_LEAST, below // 2)
 
 
 def ago(nanoseconds: object, now: int | None = None) -> str:

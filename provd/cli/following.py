@@ -75,9 +75,13 @@ class Bursts:
     def __init__(self) -> None:
         self._windows: dict[bytes, _Window] = {}  # in the order in which they end
         self._hiding = 0
+        self._hashing: set[Any] = set()  # what is hidden, and will be hashed
 
     def takes(self, record: Json, now: float) -> bool:
         """Whether the record is one of too many, and counted instead of shown."""
+        if record.get("type") == "hashed" and record.get("of") in self._hashing:
+            self._hashing.discard(record["of"])
+            return True  # counted with its mutation
         if record.get("type") != "mutation":
             return False
         directory = os.path.dirname(records.places(record)[0])
@@ -87,6 +91,8 @@ class Bursts:
             return False
         self._hiding += not window.hidden
         window.hidden[str(record.get("kind"))] += 1
+        if record.get("digest_state") == "pending":
+            self._hashing.add(record.get("seq"))
         return True
 
     def ended(self, now: float) -> list[tuple[bytes, Counter[str]]]:

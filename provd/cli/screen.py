@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from provd.cli import drawing, output, records
+from provd.cli import drawing, names, output, records
 from provd.cli.drawing import Piece
 from provd.client import local_path
 
@@ -47,7 +47,11 @@ class Row(NamedTuple):
     word: str
     colour: str
     text: str
+    source: str = ""
+    """Where it was moved from."""
     digest: str = ""
+    elastic: bool = True
+    """Whether the text may be shortened: a path may, a key may not."""
 
 
 class Screen:
@@ -64,13 +68,14 @@ class Screen:
         day, clock = output.day_and_time(record.get("at"))
         if day != self._day:
             self._day = day
-            yield self._ruled([Piece(day, "bold"), *self._where()])
+            yield from _ruled("", [Piece(day, "bold"), *self._where()])
         narrow = drawing.narrow()
         head = f"{clock.partition('.')[0]}  " if narrow else f"{record.get('seq', '?'):>6} {clock}  "
         if record.get("type") == "gap":
             why = output.printable(str(record.get("reason", "?")))
-            told = drawing.words(f"gap: {self.near(record.get('scope', '?'))}: {why}", "yellow")
-            yield from self._gap(output.paint(head, "dim"), told)
+            where = Piece(f"{self.near(record.get('scope', '?'))}:", "yellow", elastic=True)
+            told = [Piece("gap:", "yellow"), where, *drawing.words(why, "yellow")]
+            yield from _ruled(output.paint(head, "dim"), told, "yellow")
             return
         row = self._row(record)
         pad = " " * (_WORD - drawing.columns(row.word))
@@ -103,22 +108,6 @@ class Screen:
         names = [output.name_of(root[:-1] or b"/") for root in self._roots]
         return [Piece(output.some(names, _ROOTS), elastic=True, glue="  ")] if names else []
 
-    def _ruled(self, pieces: list[Piece]) -> str:
-        """A line across the screen with some text in it."""
-        rule = output.glyph("─", "-")
-        lines = list(drawing.fold(f"{rule * 2} ", pieces))
-        rest = _room() - drawing.columns(lines[0]) - 1
-        return lines[0] + (f" {rule * rest}" if rest > 0 else "")
-
-    def _gap(self, head: str, told: list[Piece]) -> Iterator[str]:
-        """A line across the columns that says what nobody saw."""
-        rule = output.glyph("─", "-")
-        hang = " " * (drawing.columns(head) + 3)
-        *lines, last = drawing.fold(f"{head}{output.paint(rule * 2, 'yellow')} ", told, hang)
-        rest = _room() - drawing.columns(last) - 1
-        yield from lines
-        yield last + (f" {output.paint(rule * rest, 'yellow')}" if rest > 0 else "")
-
     def _row(self, record: Json) -> Row:
         kind = str(record.get("type", "?"))
         if kind == "mutation":
@@ -131,21 +120,19 @@ class Screen:
                 text = {"entry": self._entry, "action": self._action, "root": self._root}[kind](record)
             case "hashed":
                 text = f"of {record.get('of', '?')} {self.near(record['path']) if 'path' in record else ''}".rstrip()
-                return Row(sign, word, colour, text, _digest(record))
+                return Row(sign, word, colour, text, digest=_digest(record))
             case "coverage":
                 why = f": {record['why']}" if record.get("why") else ""
                 text = output.printable(f"{self.near(record.get('path', '?')) or '.'} {record.get('coverage')}{why}")
             case _:
                 text = records.what(record)
-        return Row(sign, output.printable(word), colour, text)
+        return Row(sign, output.printable(word), colour, text, elastic=kind in {"coverage", "root"})
 
     def _mutation(self, record: Json) -> Row:
         word = str(record.get("kind", "?"))
         sign, colour = records.MUTATIONS.get(word, ("?", "bold"))
-        text = self.near(record.get("path", "?"))
-        if record.get("from") is not None:
-            text += f" {output.glyph('←', '<-')} {self.near(record['from'])}"
-        return Row(sign, output.printable(word), colour, text, _digest(record))
+        source = self.near(record["from"]) if record.get("from") is not None else ""
+        return Row(sign, output.printable(word), colour, self.near(record.get("path", "?")), source, _digest(record))
 
     def _entry(self, record: Json) -> str:
         place = record.get("scope") if "root" not in record else None
@@ -157,24 +144,56 @@ class Screen:
 
     def _action(self, record: Json) -> str:
         outcome = f" {output.printable(str(record['outcome']))}" if record.get("outcome") else ""
-        writes = " ".join(self.near(write) for write in record.get("writes") or [])
+        writes = " ".join(map(self._write, record.get("writes") or []))
         return f"{record.get('id', '?')}{outcome} {writes}".rstrip()
+
+    def _write(self, write: WirePath) -> str:
+        """What an action declared, a file of a root by its name below that."""
+        kind, rest = names.parts(local_path(write))
+        return self._relative(rest) if kind == b"file" else records.display(write)
 
     def _root(self, record: Json) -> str:
         return f"root {records.display(record.get('path', '?'))}"
 
 
+def _ruled(head: str, told: list[Piece], colour: str = "") -> Iterator[str]:
+    """Some text in a line across the screen, from `head` on."""
+    rule = output.glyph("─", "-")
+    start = output.paint(rule * 2, colour) if colour else rule * 2
+    *lines, last = drawing.fold(f"{head}{start} ", told, " " * (drawing.columns(head) + 3))
+    yield from lines
+    rest = rule * max(0, _room() - drawing.columns(last) - 1)
+    yield f"{last} {output.paint(rest, colour) if colour else rest}".rstrip()
+
+
 def _columns(head: str, row: Row, who: str, digest: str) -> Iterator[str]:
-    """One row: the text at the left, who made it and the digest at the right."""
+    """One row: the text at the left, who made it and the digest at the right; who made it below where it must be."""
     room = _room() - drawing.columns(head)
+    hang = " " * drawing.columns(head)
     right = "  ".join(part for part in (who, digest) if part)
-    if who and room - drawing.columns(right) - _GAP < min(_LEAST, drawing.columns(row.text)):
+    left = room - (drawing.columns(right) + _GAP if right else 0)
+    if who and left < (min(_LEAST, _needs(row)) if row.elastic else _needs(row)):
         yield from _columns(head, row, "", digest)
-        yield f"{' ' * drawing.columns(head)}{output.paint(who, 'dim')}"
-        return
-    left = drawing.middle(row.text, room - (drawing.columns(right) + _GAP if right else 0))
-    between = " " * max(_GAP, room - drawing.columns(left) - drawing.columns(right))
-    yield f"{head}{left}" + (f"{between}{output.paint(right, 'dim')}" if right else "")
+        yield f"{hang}{output.paint(who, 'dim')}"
+    elif not row.elastic and _needs(row) > left:
+        yield from drawing.fold(head, drawing.words(row.text), hang)
+    else:
+        text = _fitted(row, left)
+        between = " " * (room - drawing.columns(text) - drawing.columns(right))
+        yield f"{head}{text}" + (f"{between}{output.paint(right, 'dim')}" if right else "")
+
+
+def _needs(row: Row) -> int:
+    return drawing.columns(row.text) + (drawing.columns(row.source) + 3 if row.source else 0)
+
+
+def _fitted(row: Row, room: int) -> str:
+    """The text in so much room; of a move both ends give way."""
+    if not row.source:
+        return drawing.middle(row.text, room)
+    arrow = f" {output.glyph('←', '<')} "
+    text = drawing.middle(row.text, room - len(arrow) - min(drawing.columns(row.source), (room - len(arrow)) // 2))
+    return text + arrow + drawing.middle(row.source, room - len(arrow) - drawing.columns(text))
 
 
 def _room() -> int:

@@ -67,6 +67,8 @@ class Timeline:
         """Its put as it is, with what it rests on."""
         answer = self._answer
         said = " ".join(["put", *([by] if (by := account.by(answer)) else [])])
+        now = next((event.record for event in self._story.own if event.seq == self._story.position), {})
+        said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
         if not born:
@@ -116,9 +118,7 @@ class Timeline:
         told = _SAID.get(event, output.printable(event))
         if event == "put":
             told = f"version {record.get('version')} put"
-        if record.get("superseded") is not None:
-            told += f", superseding {record['superseded']}"
-        return told
+        return told + _superseding(record)
 
     def _remark(self, event: Event) -> str:
         if event is self._story.before:
@@ -166,6 +166,11 @@ class Timeline:
 
 def _spine() -> str:
     return output.glyph("│", "|")
+
+
+def _superseding(record: Json) -> str:
+    """The version that a put displaced."""
+    return "" if record.get("superseded") is None else f", superseding version {record['superseded']}"
 
 
 def _by_nobody(record: Json) -> bool:
