@@ -94,11 +94,7 @@ def fold(head: str, pieces: Iterable[Piece], hang: str = "") -> Iterator[str]:
         glue = "" if first else piece.glue
         needs = columns(piece.text)
         room = needs if limit is None else limit - used - len(glue)
-        if (
-            not first
-            and needs > room
-            and not (piece.elastic and _better_here(needs, room, (limit or 0) - columns(hang)))
-        ):
+        if not first and needs > room and not (piece.elastic and _better_here(needs, room, below)):
             yield line.rstrip()
             line, used, glue = hang, columns(hang), ""
             room = below

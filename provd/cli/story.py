@@ -118,6 +118,7 @@ class Story:
         self._events: deque[Event] = deque(maxlen=SHOWN)
         self._others: deque[Event] = deque(maxlen=SHOWN)  # the records of objects and entries, read apart
         self._led: list[Event] = []
+        self._below: dict[str, int] = {}  # the newest record that touched what an entry below rests on
         self._digests = self.ground.digests
         self._mutations: dict[Any, Event] = {}
 
@@ -158,9 +159,11 @@ class Story:
         elif record.get("type") == "hashed" and self.before and record.get("of") == self.before.seq:
             records.fill(self.before.record, record)
 
-    def lead(self, record: Json, via: str) -> None:
-        """Takes a record that touched what an entry below rests on."""
-        self._led.append(Event(record, via=via))
+    def lead(self, record: Json, dep: str, via: str) -> None:
+        """Takes a record that touched what the entry at `via` rests on, and so made the dependency `dep` dirty."""
+        event = Event(record, via=via)
+        self._led.append(event)
+        self._below[dep] = max(event.seq, self._below.get(dep, 0))
 
     @property
     def position(self) -> int:
@@ -189,6 +192,10 @@ class Story:
         return [
             verdicts.dependency(item) for item in items if item.get("why") in _CONTENT and item.get("mutation") is None
         ]
+
+    def born_below(self) -> list[str]:
+        """The entries that were dirty before this one was put: nothing below them was touched since."""
+        return [dep for dep, seq in self._below.items() if seq < self.position]
 
     def _mutation(self, event: Event) -> None:
         record = event.record

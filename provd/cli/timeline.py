@@ -61,7 +61,7 @@ class Timeline:
         for event in told:
             if event.seq >= position:
                 yield from self._event(event, mine=event in own)
-        yield from self._remarks(touched, quiet=not touched and not born)
+        yield from self._remarks([*before, *touched], quiet=not touched and not born)
 
     def _put(self, born: list[str]) -> Iterator[str]:
         """Its put as it is, with what it rests on."""
@@ -71,16 +71,19 @@ class Timeline:
         said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
-        if not born:
-            return
-        names = output.some(born, _BORN)
-        if self._story.reasons:
-            told = f"nothing is known to have touched {names} since: it may have been changed before it was put"
-        else:
-            sure = "it was dirty before it was put, as far as the log knows"
-            told = f"{sure}: {names} was changed between reading and remembering"
-        head = f"{_spine()}   {output.symbol('dirty')} "
-        yield from drawing.fold(head, drawing.words(told), f"{_spine()}     ")
+        sure = "it was dirty before it was put, as far as the log knows"
+        told = []
+        if born and self._story.reasons:
+            told.append(
+                f"nothing is known to have touched {_some(born)} since: it may have been changed before the put"
+            )
+        elif born:
+            told.append(f"{sure}: {_some(born)} was changed between reading and remembering")
+        if below := self._story.born_below():
+            told.append(f"{sure}: so was {_some(below)}")
+        for text in told:
+            head = f"{_spine()}   {output.symbol('dirty')} "
+            yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
 
     def _event(self, event: Event, *, mine: bool) -> Iterator[str]:
         record = event.record
@@ -162,6 +165,10 @@ class Timeline:
         if self._root is None or not raw.startswith(self._root) or raw == self._root:
             return records.display(path)
         return output.name_of(raw[len(self._root) :])
+
+
+def _some(names: list[str]) -> str:
+    return output.some(names, _BORN)
 
 
 def _spine() -> str:

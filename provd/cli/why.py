@@ -85,7 +85,7 @@ def _followed(client: Client, answer: Json, manner: Json, as_json: bool) -> tupl
     if not as_json and answer.get("version") is not None:
         faults = Tree(client, manner).of(answer)
         for fault in faults:
-            _lead(story, fault, fault.name)
+            _lead(story, fault, fault.name, fault.name)
         _own(client, story)
     if answer.get("deps") and answer.get("clock_of_entry"):
         story.followed = True
@@ -93,12 +93,12 @@ def _followed(client: Client, answer: Json, manner: Json, as_json: bool) -> tupl
     return story, faults
 
 
-def _lead(story: Story, fault: Cause, via: str) -> None:
+def _lead(story: Story, fault: Cause, dep: str, via: str) -> None:
     """Tells the story of what touched the entries below, as far as their evidence names it."""
     for cause in fault.below:
         if isinstance(record := cause.item.get("mutation"), dict):
-            story.lead(record, via)
-        _lead(story, cause, cause.name if cause.below else via)
+            story.lead(record, dep, via)
+        _lead(story, cause, dep, cause.name if cause.below else via)
 
 
 def _own(client: Client, story: Story) -> None:
