@@ -99,7 +99,7 @@ def fold(head: str, pieces: Iterable[Piece], hang: str = "") -> Iterator[str]:
             line, used, glue = hang, columns(hang), ""
             room = below
         text = middle(piece.text, room) if piece.elastic else piece.text
-        line += glue + (output.paint(text, piece.colour) if piece.colour else text)
+        line = output.joined(line, glue, text, piece.colour)
         used += len(glue) + columns(text)
         first = False
     yield line.rstrip()

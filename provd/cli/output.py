@@ -19,6 +19,7 @@ from provd.client import WirePath, local_path
 _COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 _LOOKS: Final = {"fresh": ("✓", "+", "green"), "dirty": ("✗", "!", "red"), "unknown": ("?", "?", "yellow")}
 _DIGEST_SHOWN: Final = 12
+_PLAIN: Final = "\x1b[0m"
 
 
 class _Closed(io.TextIOWrapper):
@@ -87,7 +88,16 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     """`text` in a colour, where `stream` (stdout) is a terminal that wants one."""
     stream = stream or sys.stdout
     wanted = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
+    return f"\x1b[{_COLOURS[colour]}m{text}{_PLAIN}" if wanted else text
+
+
+def joined(line: str, glue: str, text: str, colour: str) -> str:
+    """`line` with some text behind it, in a colour where one is named; what ends in the same colour goes on in it."""
+    painted = paint(text, colour) if colour else text
+    start = painted.removesuffix(f"{text}{_PLAIN}")
+    if painted == text or not line.endswith(_PLAIN) or line.rfind("\x1b", 0, -len(_PLAIN)) != line.rfind(start):
+        return line + glue + painted
+    return line.removesuffix(_PLAIN) + glue + text + _PLAIN
 
 
 def symbol(verdict: str, word: str = "") -> str:

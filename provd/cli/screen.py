@@ -163,7 +163,7 @@ def _ruled(head: str, told: list[Piece], colour: str = "") -> Iterator[str]:
     *lines, last = drawing.fold(f"{head}{start} ", told, " " * (drawing.columns(head) + 3))
     yield from lines
     rest = rule * max(0, _room() - drawing.columns(last) - 1)
-    yield f"{last} {output.paint(rest, colour) if colour else rest}".rstrip()
+    yield output.joined(last, " ", rest, colour) if rest else last
 
 
 def _columns(head: str, row: Row, who: str, digest: str) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _columns(head: str, row: Row, who: str, digest: str) -> Iterator[str]:
     left = room - (drawing.columns(right) + _GAP if right else 0)
     if who and left < (min(_LEAST, _needs(row)) if row.elastic else _needs(row)):
         yield from _columns(head, row, "", digest)
-        yield f"{hang}{output.paint(who, 'dim')}"
+        yield from drawing.fold(hang, drawing.words(who, "dim"), hang)
     elif not row.elastic and _needs(row) > left:
         yield from drawing.fold(head, drawing.words(row.text), hang)
     else:
