@@ -176,7 +176,8 @@ def _columns(head: str, row: Row, who: str, digest: str) -> Iterator[str]:
         yield from _columns(head, row, "", digest)
         yield from drawing.fold(hang, drawing.words(who, "dim"), hang)
     elif not row.elastic and _needs(row) > left:
-        yield from drawing.fold(head, drawing.words(row.text), hang)
+        parts = [Piece(part, glue="  ") for part in row.text.split("  ")]
+        yield from drawing.fold(head, parts, hang)
     else:
         text = _fitted(row, left)
         between = " " * (room - drawing.columns(text) - drawing.columns(right))

@@ -93,12 +93,12 @@ class Desk:
 
     def save(self, name: str, content: str) -> None:
         """Makes the content of a file another, in one event; goes on when the log knows its digest."""
-        clock = self.clock()
+        path = os.path.join(self.daemon.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        clock = self.clock()  # new directories are watched from now on
         made = os.path.join(self.daemon.outside, "made")
         with open(made, "w") as file:
             file.write(content)
-        path = os.path.join(self.daemon.root, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         os.rename(made, path)
         self.hashed(clock)
 

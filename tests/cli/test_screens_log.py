@@ -48,8 +48,8 @@ _SCREEN = """\
 <dim>     6 HH:MM:SS.mmm  </><green>+ created</>    config.py                             <dim>06d430cc</>
 <dim>     8 HH:MM:SS.mmm  </><bold>● put</>        summary  version 8          <dim>session s1, turn 3</>
 <dim>     9 HH:MM:SS.mmm  </><cyan>◆ begin</>      9 src/a.py                          <dim>session s2</>
-<dim>    10 HH:MM:SS.mmm  </><green>+ created</>    src
-<dim>    11 HH:MM:SS.mmm  </><green>+ created</>    src/a.py       <dim>session s2, action 9  06567c16</>
+<dim>    10 HH:MM:SS.mmm  </><green>+ created</>    src                       <dim>session s2, action 9</>
+<dim>    11 HH:MM:SS.mmm  </><green>+ created</>    src/a.py        <dim>session s2, action 9  06567c16</>
 <dim>    13 HH:MM:SS.mmm  </><cyan>◆ end</>        9 done                              <dim>session s2</>
 <dim>    14 HH:MM:SS.mmm  </><yellow>~ modified</>   config.py                             <dim>736eedff</>
 <dim>    16 HH:MM:SS.mmm  </><yellow>> moved</>      src/b.py ← src/a.py                   <dim>06567c16</>
@@ -106,7 +106,7 @@ def test_wide_and_narrow(desk: Desk) -> None:
         assert too_long == []
         assert "a-key-of-fifty-columns-that-must-not-be-shortened-at-all" in seen.plain
         assert "…" in next(line for line in seen.lines if line.rstrip("0123456789abcdef ").endswith("name.py"))
-        assert ("somebody with a long name" in seen.plain) == (columns >= 60)
+        assert ("somebody" in seen.plain) == (columns >= 60)
 
 
 @linux
