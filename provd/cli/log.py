@@ -234,6 +234,8 @@ def _follow(client: Client, found: Iterable[Json], clock: str, paths: list[bytes
             if notification.get("method") == "log.record" and _wanted(told, paths):
                 follower.take(told)
             elif notification.get("method") == "log.lost":
+                follower.show(all_of_it=True)
+                sys.stdout.flush()  # what came before it stands before it
                 span = f"{told.get('from', '?')} to {told.get('to', '?')}"
                 output.warn(f"incomplete: records {span} are lost: {told.get('reason', '?')}")
     finally:

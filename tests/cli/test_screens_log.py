@@ -139,27 +139,25 @@ def test_following_shows_a_save_and_its_digest_as_one_line(desk: Desk) -> None:
 def test_a_burst_is_counted_on_a_terminal_and_told_whole_through_a_pipe(desk: Desk) -> None:
     os.mkdir(os.path.join(desk.daemon.root, "build"))
     clock = desk.clock()
-    piped = subprocess.Popen(
+    for number in range(300):
+        with open(os.path.join(desk.daemon.root, "build", f"{number}.o"), "w") as file:
+            file.write(f"{number}\n")
+    desk.hashed(clock)
+    records = map(json.loads, desk.pipe("log", "--since", clock, "--json").text.splitlines())
+    total = sum(record["type"] == "mutation" for record in records)
+    with desk.terminal("log", "-f", "--since", clock) as terminal:  # they come faster than they were made
+        shown = _told(terminal.read(lambda text: _told(text).total() >= total))
+
+    assert shown.total() == total
+    assert shown["shown"] >= 50
+    assert shown["hidden"] > 0
+    with subprocess.Popen(
         desk.command("log", "-f", "--since", clock),
         stdout=subprocess.PIPE,
         cwd=desk.daemon.root,
         env=desk.environment(),
         text=True,
-    )
-    with desk.terminal("log", "-f", "--since", clock) as terminal, piped:
-        for number in range(300):
-            with open(os.path.join(desk.daemon.root, "build", f"{number}.o"), "w") as file:
-                file.write(f"{number}\n")
-        desk.hashed(clock)
-        total = sum(
-            record["type"] == "mutation"
-            for record in map(json.loads, desk.pipe("log", "--since", clock, "--json").text.splitlines())
-        )
-
-        shown = terminal.read(lambda text: sum(_told(text).values()) >= total)
-        assert _told(shown).total() == total
-        assert _told(shown)["hidden"] > 0
-        assert _told(shown)["shown"] >= 50
+    ) as piped:
         assert piped.stdout is not None
         lines = 0
         while lines < total:
