@@ -57,6 +57,10 @@ class RpcError(Exception):
         self.data = data or {}
 
 
+class _Silent(ProvdUnreachable):
+    """Nothing came in time."""
+
+
 def wire_path(path: str | bytes) -> WirePath:
     """A name as it travels: a string where it is UTF-8, else `{"b64": ...}`."""
     raw = os.fsencode(path)
@@ -131,11 +135,20 @@ class Client:
     def notifications(self) -> Iterator[Json]:
         """What the daemon sends unasked, after a `log.subscribe`; ends only by an exception."""
         while True:
-            while self._notes:
-                yield self._notes.popleft()
-            message = self._message(None, eager=False)
+            if (note := self.notification()) is not None:
+                yield note
+
+    def notification(self, wait: float | None = None) -> Json | None:
+        """The next of those; None where none comes within `wait` seconds. Without `wait` it waits for one."""
+        deadline = None if wait is None else time.monotonic() + wait
+        while not self._notes:
+            try:
+                message = self._message(deadline, eager=False)
+            except _Silent:
+                return None
             if "method" in message:
                 self._notes.append(message)
+        return self._notes.popleft()
 
     def peer_pid(self) -> int | None:
         """The process that listens, as the system tells it: 0 where it is out of sight, None where it is not told."""
@@ -278,7 +291,7 @@ class Client:
         return len(piece)
 
     def _silent(self) -> ProvdUnreachable:
-        return ProvdUnreachable(
+        return _Silent(
             f"the daemon at {self.path} did not answer within {self.timeout:g} s",
             "try again, or see what it logs",
             "silent",

@@ -215,6 +215,7 @@ class Cli:
                 monkeypatch.delenv(name)
         monkeypatch.setenv("PROVD_SOCKET", fake.path)
         monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setenv("LC_ALL", "C.UTF-8")  # symbols are drawn, whatever the caller's locale
         monkeypatch.chdir(fake.home)
         self.fake = fake
         self.here = os.path.realpath(fake.home)
