@@ -141,8 +141,12 @@ class Session:
 
     @staticmethod
     def _end(path: str) -> None:
-        """End the daemon behind a socket, and wait until its connection says that it has gone."""
+        """End the daemon behind a socket, and wait until it has gone (elsewhere than on Linux: until it says no more)."""
         with contextlib.closing(Rpc(path)) as rpc:
-            os.kill(rpc("daemon.hello", protocol=1)["pid"], signal.SIGTERM)
-            while not rpc.at_end():
-                pass
+            pid = rpc("daemon.hello", protocol=1)["pid"]
+            gone = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else os.dup(rpc.sock.fileno())
+            try:
+                os.kill(pid, signal.SIGTERM)
+                select.select([gone], [], [], HANG)
+            finally:
+                os.close(gone)

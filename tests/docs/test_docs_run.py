@@ -135,6 +135,7 @@ _DOERS: Final[dict[str, Callable[[_Reader, Step, str], None]]] = {
 }
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("document", [name for name in DOCUMENTS if _steps(name)])
 def test_what_is_shown_is_so(document: str) -> None:
     with Session() as session, contextlib.closing(_Reader(document, session)) as reader:
