@@ -141,7 +141,7 @@ class Session:
 
     @staticmethod
     def _end(path: str) -> None:
-        """End the daemon behind a socket, and wait until it has gone (elsewhere than on Linux: until it says no more)."""
+        """End the daemon behind a socket, and wait until it has gone (elsewhere than on Linux: says no more)."""
         with contextlib.closing(Rpc(path)) as rpc:
             pid = rpc("daemon.hello", protocol=1)["pid"]
             gone = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else os.dup(rpc.sock.fileno())
