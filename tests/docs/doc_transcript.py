@@ -13,6 +13,7 @@ from typing import Final
 
 VARIABLE: Final = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?", "TIME"),
+    (r"\b\d{4}-\d\d-\d\d\b", "DATE"),
     (r"\b\d\d:\d\d:\d\d(\.\d+)?\b", "TIME"),
     (r"c:[0-9a-f]+…?:[0-9a-f]+…?:\d+", "CLOCK"),
     (r"\b(sha256|xxh3|blake2b):[0-9a-f]+…?", r"\1:DIGEST"),
