@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HOME: Final = "/home/me"
+_OTHERS: Final = ("GIT_", "LC_", "LANG", "DBUS_")  # also so that nobody's own service manager is asked
 _DONE: Final = ". {file} </dev/null >{output} 2>&1; printf '%d\\n' $?\n"
 _SETUP: Final = """
 await_daemon() { until provd clock "$@" >/dev/null 2>&1; do sleep 0.02; done; }
@@ -75,7 +76,7 @@ class Session:
         git = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "me", "GIT_AUTHOR_EMAIL": "me@localhost"}
         git |= {"GIT_COMMITTER_NAME": "me", "GIT_COMMITTER_EMAIL": "me@localhost", "GIT_CONFIG_GLOBAL": os.devnull}
         own = {"PATH": f"{self._at('bin')}:{os.environ['PATH']}", "TMPDIR": self._at("tmp"), "LC_ALL": "C.UTF-8"}
-        kept = {k: v for k, v in clean_environment(self.home).items() if not k.startswith(("GIT_", "LC_", "LANG"))}
+        kept = {k: v for k, v in clean_environment(self.home).items() if not k.startswith(_OTHERS)}
         return kept | own | git | {"TERM": "dumb", "SHELL": "/bin/bash"}
 
     def local(self, text: str) -> str:

@@ -27,7 +27,7 @@ VARIABLE: Final = (
 )
 """(pattern, what stands for it): applied to what is shown and to what was printed."""
 
-_NEEDED: Final = re.compile(r"#\s+exit (\d+)")
+_NEEDED: Final = re.compile(r"#\s+exit (\d+(?: or \d+)*)")
 _VERDICT: Final = re.compile(r"^(✗|\?) (dirty|unknown)\b", re.MULTILINE)
 _HERE: Final = re.compile(r"<<-?\s*['\"]?(\w+)")
 
@@ -41,9 +41,9 @@ class Shown:
     line: int
 
     def statuses(self) -> set[int]:
-        """The exit statuses that the text allows: what `# exit N` says, else 0, or that of a verdict that is shown."""
+        """The exit statuses that the text allows: what `# exit N or M` says, else 0, or that of a verdict shown."""
         if said := _NEEDED.search(self.command):
-            return {int(said[1])}
+            return set(map(int, said[1].split(" or ")))
         return {0} | ({1, 4} if _VERDICT.search("\n".join(self.output)) else set())
 
 

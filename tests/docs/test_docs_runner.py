@@ -85,7 +85,13 @@ def test_a_transcript_has_commands_over_several_lines() -> None:
 
 @pytest.mark.parametrize(
     ("text", "statuses"),
-    [("$ a", {0}), ("$ a  # exit 5", {5}), ("$ a\n✗ dirty    k  (changed)", {0, 1, 4}), ("$ a\nx ✗ dirty", {0})],
+    [
+        ("$ a", {0}),
+        ("$ a  # exit 5", {5}),
+        ("$ a  # exit 0 or 1", {0, 1}),
+        ("$ a\n✗ dirty    k  (changed)", {0, 1, 4}),
+        ("$ a\nx ✗ dirty", {0}),
+    ],
 )
 def test_the_status_that_is_asked_for(text: str, statuses: set[int]) -> None:
     (shown,) = transcript(text)
