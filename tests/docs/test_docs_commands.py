@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _END: Final = re.compile(r"[;|&()<>`]+|--|do|done|then|else|fi")
+_BEFORE: Final = re.compile(r"[;|&()<>`{]+|do|then|else|if|!|sudo|--|\S+=\S*")
 _INLINE: Final = re.compile(r"`(provd [^`]+)`")
 _FLAG: Final = re.compile(r"--[a-z][a-z-]*")
 
@@ -45,7 +46,7 @@ def _used(text: str) -> Iterator[tuple[str, list[str]]]:
     """Each use of provd in shell text: the command ("action begin") and the long options given to it."""
     words = _words(text)
     for at, word in enumerate(words):
-        if word != "provd":
+        if word.lstrip("@") != "provd" or (at and not _BEFORE.fullmatch(words[at - 1])):
             continue
         rest = []
         for following in words[at + 1 :]:
