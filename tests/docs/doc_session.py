@@ -15,7 +15,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Final, Self
 
-from support import HANG, Rpc, clean_environment
+from support import HANG, Rpc, RpcError, clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +144,11 @@ class Session:
     def _end(path: str) -> None:
         """End the daemon behind a socket, and wait until it has gone (elsewhere than on Linux: says no more)."""
         with contextlib.closing(Rpc(path)) as rpc:
-            pid = rpc("daemon.hello", protocol=1)["pid"]
+            try:
+                pid = rpc("daemon.hello", protocol=1)["pid"]
+            except RpcError:  # it is stopping
+                rpc.at_end()
+                return
             gone = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else os.dup(rpc.sock.fileno())
             try:
                 os.kill(pid, signal.SIGTERM)
