@@ -29,6 +29,16 @@ _STEP: Final = re.compile(
 )
 
 
+_OUTSIDE: Final = (
+    ("it installs software", r"\b(pip|pipx|apt|apt-get|brew) install\b"),
+    ("it needs a container", r"\b(docker|podman)\b"),
+    ("it needs macOS", r"\blaunchctl\b|LaunchAgents"),
+    ("it needs systemd", r"\b(systemctl|journalctl|loginctl|systemd-\w+)\b|provd service (install|uninstall)"),
+    ("it needs root", r"\b(sudo|sysctl)\b|/etc/"),
+)
+"""(reason, what a block has that is not run for it, marked or not): no test may change the machine that it runs on."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Step:
     """One fenced block, or hidden commands (`language` "hidden"). `line` is that of its first line of text.
@@ -67,3 +77,10 @@ def steps(text: str) -> list[Step]:
             found.append(Step(match["language"], match["text"], line + 1, not_run, file))
             not_run = file = ""
     return found
+
+
+def reason(step: Step) -> str:
+    """Why a block is not run: what its mark says, or what it has; empty where it is."""
+    if step.not_run or step.language not in {"console", "sh", "bash", "hidden"}:
+        return step.not_run
+    return next((reason for reason, words in _OUTSIDE if re.search(words, step.text)), "")

@@ -5,12 +5,13 @@ Rule: what is typed in a document is looked up in click's own tables, so that a 
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Final
 
 import click
 import pytest
-from doc_blocks import DOCUMENTS, read, steps
+from doc_blocks import DOCUMENTS, read, reason, steps
 from doc_transcript import transcript
 
 from provd.cli.app import app
@@ -20,19 +21,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _END: Final = re.compile(r"[;|&()<>`]+|--|do|done|then|else|fi")
+_NOT_RUN: Final = {"service install", "service uninstall"}
+"""Commands that no test of the documents runs, since they change the machine; .ci has a systemd for them."""
 _BEFORE: Final = re.compile(r"[;|&()<>`{]+|do|then|else|if|!|sudo|--|\S+=\S*")
 _INLINE: Final = re.compile(r"`(provd [^`]+)`")
 _FLAG: Final = re.compile(r"--[a-z][a-z-]*")
 
 
-def _shown(document: str) -> Iterator[str]:
-    """The shell text of a document: its transcripts, its scripts and hidden commands, and what prose has in code."""
-    text = read(document)
-    for step in steps(text):
+def _typed(document: str, *, run: bool = False) -> Iterator[str]:
+    """The shell text of a document's transcripts, scripts and files; with `run` only of those that are run."""
+    for step in steps(read(document)):
+        if run and reason(step):
+            continue
         if step.language == "console":
             yield from (shown.command for shown in transcript(step.text))
-        elif step.language in {"sh", "bash", "hidden", "makefile"} or step.file:
+        elif step.language in {"sh", "bash", "makefile"} or step.file:
             yield step.text
+
+
+def _shown(document: str) -> Iterator[str]:
+    """All shell text of a document, with hidden commands and the code in its prose."""
+    text = read(document)
+    yield from _typed(document)
+    yield from (step.text for step in steps(text) if step.language == "hidden")
     yield from _INLINE.findall(text)
 
 
@@ -91,9 +102,16 @@ def _flags(command: click.Command) -> set[str]:
 _COMMANDS: Final = dict(_all())
 
 
+@functools.cache
+def _uses(*, run: bool) -> frozenset[str]:
+    """The commands that the documents show, or those that are run of them."""
+    texts = (text for document in DOCUMENTS for text in (_typed(document, run=True) if run else _shown(document)))
+    return frozenset(name for text in texts for name, _ in _used(text))
+
+
 @pytest.mark.parametrize("name", _COMMANDS)
-def test_every_command_is_shown(name: str) -> None:
-    assert any(name == used for document in DOCUMENTS for text in _shown(document) for used, _ in _used(text))
+def test_every_command_is_shown_and_run(name: str) -> None:
+    assert name in _uses(run=name not in _NOT_RUN)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

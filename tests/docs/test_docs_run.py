@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import tomllib
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from doc_blocks import DOCUMENTS, Step, read, steps
+from doc_blocks import DOCUMENTS, Step, read, reason, steps
 from doc_session import Session
 from doc_transcript import agree, said, transcript
 from doc_wire import Exchange, is_wire, values
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 
 _USUAL: Final = "mkdir -p ~/work; provd run --root ~/work 2>~/provd.log & await_daemon"
 _RUN: Final = {"console", "sh", "bash", "python", "json", "toml"}
-_OUTSIDE: Final = (
-    ("it installs software", r"\b(pip|pipx|apt|apt-get|brew) install\b"),
-    ("it needs a container", r"\b(docker|podman)\b"),
-    ("it needs macOS", r"\blaunchctl\b|LaunchAgents"),
-    ("it needs systemd", r"\b(systemctl|journalctl|loginctl|systemd-\w+)\b|provd service (install|uninstall)"),
-    ("it needs root", r"\b(sudo|sysctl)\b|/etc/"),
-)
-"""(reason, what a block has that is not run for it, marked or not): no test may change the machine that it runs on."""
 _NOT_RUN: Final = {
     "run by .ci": {"README.md"},
     "it installs software": {"README.md", "docs/howto.md", "docs/containers.md"},
@@ -43,13 +34,6 @@ _NOT_RUN: Final = {
 """reason -> the documents that may have blocks which are not run for it."""
 
 
-def _reason(step: Step) -> str:
-    """Why a block is not run: what its mark says, or what it has; empty where it is."""
-    if step.not_run or step.language not in {"console", "sh", "bash", "hidden"}:
-        return step.not_run
-    return next((reason for reason, words in _OUTSIDE if re.search(words, step.text)), "")
-
-
 def _text(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
@@ -57,7 +41,7 @@ def _text(lines: Iterable[str]) -> str:
 def _steps(document: str) -> list[Step]:
     """What a reader of a document does, with the usual beginning where it has none of its own."""
     found = steps(read(document))
-    shown = any(step.language in {"console", "sh", "python", "json"} and not _reason(step) for step in found)
+    shown = any(step.language in {"console", "sh", "python", "json"} and not reason(step) for step in found)
     if shown and not any(step.language == "hidden" for step in found):
         found.insert(0, Step("hidden", _USUAL, 0))
     return found
@@ -86,7 +70,7 @@ class _Reader:
         where = f"{self._document}:{step.line}"
         if step.file:
             self._session.write(step.file, step.text)
-        elif step.language in _DOERS and not _reason(step):
+        elif step.language in _DOERS and not reason(step):
             _DOERS[step.language](self, step, where)
 
     def hidden(self, step: Step, where: str) -> None:
@@ -154,8 +138,8 @@ def test_what_is_shown_is_so(document: str) -> None:
         reader.finish()
 
 
-def test_what_is_not_run_has_a_known_reason() -> None:
-    not_run = [(_reason(step), f"{document}:{step.line}") for document in DOCUMENTS for step in _steps(document)]
+def test_what_is_not_run_has_a_knownreason() -> None:
+    not_run = [(reason(step), f"{document}:{step.line}") for document in DOCUMENTS for step in _steps(document)]
 
     assert [
         (reason, at) for reason, at in not_run if reason and at.partition(":")[0] not in _NOT_RUN.get(reason, ())
