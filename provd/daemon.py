@@ -1,7 +1,7 @@
-"""The daemon: settings to a running service, and back to nothing.
+"""The daemon as a process: settings to a running service, and back to nothing.
 
-Rule: this is the one place where the rooms are put together. The run's id and its opening gap are durable before
-the socket answers.
+Rule: the lock is taken first and given back last. The run's id and its opening gap are durable before the socket
+answers.
 """
 
 from __future__ import annotations
@@ -9,51 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
-import gc
 import os
 import resource
 import secrets
-import signal
 import sys
-from functools import partial
 
-import structlog
-
-from provd import __version__
-from provd.audit import Audit
-from provd.bulletin import Bulletin
-from provd.clocks import Clocks
 from provd.core import errors, records
-from provd.core.records import wire_name
-from provd.disk import Workers, ignore_lease_breaks, real_directory
-from provd.exporting import Exporting
-from provd.handlers import Handlers
-from provd.hangup import Hangup
-from provd.inquiry import Inquiry
-from provd.live import Live
+from provd.disk import ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
-from provd.logs import configure, set_level
-from provd.notify import Notifier
-from provd.recorder import Actions, Entries
+from provd.logs import configure
 from provd.recorder.actions import end_held
-from provd.recorder.importing import Importing
 from provd.recorder.rootrecords import adding
-from provd.recorder.showing import Showing
-from provd.reloading import Reloading
-from provd.resolver import Resolver
-from provd.responder import Responder
-from provd.server import Connection, Server
+from provd.running import Running
 from provd.settings import Settings
-from provd.status import Status
 from provd.store import Store, Writer
-from provd.store.files import Files
-from provd.store.migrate import settle
-from provd.subscriptions import Subscriptions
-from provd.trimming import Trimming
 
 _DESCRIPTORS = 65536
 _NICE = -5
-log = structlog.get_logger("daemon")
 
 
 def main(settings: Settings) -> None:
@@ -140,112 +112,4 @@ def _event_loop(main_coroutine: object) -> None:
 
 
 async def _serve(settings: Settings, store: Store, run: str, listening: BoundSocket) -> None:
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    store.start(loop)
-    workers = Workers()
-    live = Live(settings, store, workers)
-    clocks = Clocks(store, run)
-    inquiry = Inquiry(store, workers, lambda: live.kept.rules, live)
-    resolver = Resolver(store, workers, lambda: live.kept.paths)
-    responder = Responder(store, inquiry, resolver, clocks, live)
-    showing = Showing(workers, clocks, live, lambda: live.kept.rules)
-    actions = Actions(store, inquiry, resolver, clocks, live)
-    subscriptions = Subscriptions(store, clocks, live)
-    audit = Audit(
-        store,
-        workers,
-        inquiry.read,
-        table=Files,
-        settled=live.settled,
-        ignored=live.ignored,
-        uncovered=live.uncovered,
-    )
-    trimming = Trimming(store, settings.max_records, settings.max_age)
-    reloading = Reloading(settings, live.kept, resolver, partial(_apply, live, trimming))
-    Hangup(reloading.hang_up, stop.set).listen(loop)
-    places = {"socket": _shown(settings.socket), "state": _shown(settings.state)}
-    handlers = Handlers(
-        store,
-        clocks,
-        resolver,
-        responder,
-        Entries(store, inquiry, resolver, clocks, live, showing),
-        actions,
-        live.kept,
-        subscriptions,
-        Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, places, live.look),
-        reloading,
-        Exporting(store, resolver, clocks),
-        Importing(store, inquiry, resolver, clocks),
-        stop.set,
-    )
-    bulletin = Bulletin(Notifier.take(), store, live)
-    grown = asyncio.Event()
-
-    def committed(_head: int) -> None:
-        grown.set()
-        trimming.committed()
-        subscriptions.committed()
-        bulletin.changed()
-
-    def closed(connection: Connection) -> None:
-        subscriptions.closed(connection)
-        actions.closed(connection.number)
-
-    store.on_lost = stop.set
-    store.on_commit = committed
-    server = Server(handlers.handle, closed)
-    serving = await server.start(listening.socket)
-    live.start(grown)
-    trims = asyncio.ensure_future(trimming.run())
-    settling = asyncio.ensure_future(_settle(store, run))
-    _say_ready(settings, run, bulletin)
-    try:
-        await stop.wait()
-    finally:
-        bulletin.stopping()
-        log.info("stopping", store=store.lost or "whole")
-        handlers.stopping = True
-        serving.close()
-        trims.cancel()
-        settling.cancel()
-        await server.stop()
-        await live.close()
-        with contextlib.suppress(errors.ProvdError):
-            await store.submit(lambda _: None)  # what connections left behind is durable before the store closes
-        workers.close()
-        with contextlib.suppress(asyncio.CancelledError):
-            await trims
-
-
-def _say_ready(settings: Settings, run: str, bulletin: Bulletin) -> None:
-    """All is there, and the socket answers."""
-    gc.freeze()  # what lives as long as the daemon need not be looked at again
-    log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
-    bulletin.ready()
-
-
-def _apply(live: Live, trimming: Trimming, settings: Settings) -> None:
-    """Takes of other settings what a running daemon can take."""
-    set_level(settings.log_level)
-    live.pace(settings.poll_seconds)
-    trimming.limits(settings.max_records, settings.max_age)
-
-
-def _shown(path: str) -> str | dict[str, str]:
-    """A path as the wire has it."""
-    return wire_name(os.fsencode(path))
-
-
-async def _settle(store: Store, run: str) -> None:
-    """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
-    try:
-        gone = await settle(store, run)
-    except Exception as e:  # noqa: BLE001  it is kept, whatever happened to what was read
-        log.warning("the old store is kept", reason=str(e))
-    else:
-        if gone is not None:
-            log.info("the store of the older format was removed", kept=gone)
+    await Running(settings, store, run).serve(listening)

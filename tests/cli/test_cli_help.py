@@ -14,7 +14,7 @@ from provd.cli.command import Command, Group
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WITHOUT_JSON = {"run", "start", "stop", "restart", "exec"} | {f"service {do}" for do in ("install", "uninstall", "print")}
+_WITHOUT_JSON = {"run", "start", "stop", "restart", "exec", "service install", "service uninstall", "service print"}
 _WITHOUT_PLACE = {"service uninstall", "config path", "config check"}
 _WITHOUT_DAEMON = {"try", "help", "completion"}
 
