@@ -222,6 +222,23 @@ def test_without_a_manager_that_answers(managed: Home) -> None:
 
 
 @_USER
+def test_where_the_manager_has_gone_it_runs_in_the_background(managed: Home) -> None:
+    managed.provd("service", "install")
+    managed.provd("stop")
+    with open(os.path.join(managed.bin, "no-bus"), "w"):
+        pass
+
+    done = managed.provd("start")
+
+    pid = managed.hello()["pid"]
+    assert done.err.splitlines() == [
+        "provd: the manager of provd.service does not answer: going on without it",
+        f"started in the background (pid {pid}); it logs to {managed.log}",
+    ]
+    assert managed.provd("stop").err.endswith("\nstopped\n")
+
+
+@_USER
 def test_print_touches_nothing(managed: Home) -> None:
     before = _tree(managed.path)
 
