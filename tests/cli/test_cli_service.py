@@ -406,6 +406,7 @@ def test_found_never_raises_and_starts_nothing_where_nothing_is_installed(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(itself, "home_of_the_system", lambda: None)
     notes = Notes()
 
     if not os.path.exists("/etc/systemd/system/provd@.service"):
@@ -428,6 +429,20 @@ def test_found_never_raises_and_starts_nothing_where_nothing_is_installed(
         None,
     )
     assert silent.socket == "/a b/provd.sock"
+
+
+def test_a_unit_is_found_in_the_home_that_its_manager_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(itself, "home_of_the_system", lambda: str(tmp_path))
+    unit = tmp_path / ".config/systemd/user/provd.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\nExecStart=/x/provd run\n")
+
+    found = services.found(lambda *_: Ran(127))
+
+    assert found is not None
+    assert found.file == str(unit)
 
 
 def test_the_words_of_a_found_service() -> None:
