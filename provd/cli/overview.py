@@ -25,7 +25,7 @@ _KNOWN: Final = frozenset(
     (
         *("version", "pid", "uptime_s", "started_at", "package", "roots", "actions", "socket", "state", "entries"),
         *("records", "bytes", "files", "oldest", "oldest_at", "queue", "drops", "rescans", "watches", "limits"),
-        *("verdicts", "gaps", "audits", "store", "set_aside", "descriptors", "wall_clock", "foreign"),
+        *("verdicts", "gaps", "audits", "store", "set_aside", "migrated", "descriptors", "wall_clock", "foreign"),
         *("clock", "log", "run"),
     )
 )
@@ -172,6 +172,11 @@ def _store(answer: Json) -> str:
             facts.append(f"opened again {output.count(again, 'time', 'times')} after a failed write")
         known = ("map_bytes", "reopened")
         facts += [f"{output.printable(name)} {plain(value)}" for name, value in told.items() if name not in known]
+    migrated = answer.get("migrated")
+    if isinstance(migrated, dict):
+        at = f" on {output.moment(migrated['at'])[:19]}" if "at" in migrated else ""
+        kept = f", the old one is kept at {output.name(migrated['kept'])}" if migrated.get("kept") else ""
+        facts.append(f"taken over from format {output.printable(str(migrated.get('from', '?')))}{at}{kept}")
     if "set_aside" in answer:
         facts.append(f"one that could not be opened lies at {output.name(answer['set_aside'])}")
     return ", ".join(facts)

@@ -70,6 +70,7 @@ _TOLD: list[tuple[str, str, Json, str, str]] = [
     ("version", "warn", {"version": "9.9", "package": "/else/where"}, "9.9", "provd restart"),
     ("store.aside", "warn", {"set_aside": "/s/store.unusable-1"}, "/s/store.unusable-1", "rm -r /s/store.unusable-1"),
     ("store.migrated", "warn", {"store": {"migrated": {"kept": "/s/store.format-1"}}}, "/s/store.format-1", "restart"),
+    ("store.migrated", "warn", {"migrated": {"kept": "/s/store.format-1", "from": 1}}, "/s/store.format-1", "restart"),
     ("store.lost", "fail", {"store": {"lost": "it came back short"}}, "lost", "provd restart"),
     ("store.reopened", "warn", {"store": {"reopened": 2}}, "opened again 2 times", "dmesg"),
     ("store.map", "warn", {"bytes": 900 * 1024**2, "store": {"map_bytes": 1024**3}}, "900.0 MiB", "map_gib = 2"),
@@ -298,6 +299,15 @@ def test_what_is_wrong_with_the_unit(
     assert found["code"] == code
     assert "provd.service" in found["what"]
     assert following in found["next"]
+
+
+def test_a_unit_that_is_tried_again_and_again(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "found", lambda: _unit(active="activating", pid=None))
+
+    absent, starting = doctor.findings("--socket", "none")
+
+    assert (absent["code"], starting["code"]) == ("socket.absent", "unit.starting")
+    assert "journalctl --user -u provd.service" in starting["next"]
 
 
 def test_a_unit_that_is_well(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,6 +184,14 @@ def test_a_daemon_that_tells_little_or_other_things(doctor: Doctor, answer: Json
     assert doctor.cli("status").out.startswith("✓ all well\n")
 
 
+def test_a_store_that_was_taken_over_from_an_older_version(doctor: Doctor) -> None:
+    doctor.tell(migrated={"from": 1, "at": "1700000000000000000", "kept": "/s/store.format-1"})
+
+    out = " ".join(doctor.cli("status").out.split())
+
+    assert "taken over from format 1 on 2023-11-14 22:13:20, the old one is kept at /s/store.format-1" in out
+
+
 def test_names_from_outside_steer_no_terminal(doctor: Doctor) -> None:
     evil = "\x1b[2J"
     action = {"id": 1, "at": ago(5), "writes": [f"object:{evil}"], "session": evil, "note": evil}

@@ -153,6 +153,9 @@ def _unit(facts: Facts, it: Unit) -> Iterator[Result]:
         beside = f"process {pid} runs beside it" if facts.answered else "so no daemon runs"
         next_step = "provd stop; provd start" if facts.answered else "provd start"
         yield warn("unit.inactive", f"{it.name} is installed and does not run", beside, next_step)
+    elif it.active == "activating" and not facts.answered:
+        why = "it starts just now, or ends each time and is tried again"
+        yield warn("unit.starting", f"{it.name} is starting, and nobody answers", why, f"see why: {logs}")
     elif it.pid is not None and isinstance(pid, int) and pid != it.pid and not facts.answer.get("foreign"):
         yield warn(
             "unit.other",
