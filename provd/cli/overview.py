@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _INDENT: Final = 11
+_SHOWN: Final = 20
+"""Roots and actions that a screen has."""
 _KNOWN: Final = frozenset(
     (
         *("version", "pid", "uptime_s", "started_at", "package", "roots", "actions", "socket", "state", "entries"),
@@ -93,8 +95,12 @@ def _roots(answer: Json) -> Iterator[str]:
         yield from _row("roots", "none: provd watch add DIR")
         return
     yield "roots"
-    for root in roots:
+    if len(roots) > _SHOWN:  # then those first that are not as they should be
+        roots = sorted(roots, key=lambda root: word(root, "state") == "watching")
+    for root in roots[:_SHOWN]:
         yield from _root(root)
+    if len(roots) > _SHOWN:
+        yield f"  and {len(roots) - _SHOWN:,} more: provd watch ls"
 
 
 def _root(root: Json) -> Iterator[str]:
@@ -120,10 +126,12 @@ def _root(root: Json) -> Iterator[str]:
 def _actions(answer: Json, now: int) -> Iterator[str]:
     actions = answer.get("actions") or []
     yield from _row("actions", f"{len(actions)} open" if actions else "none open")
-    for action in actions:
+    for action in actions[:_SHOWN]:
         age = times.age(action.get("at"), now)
         since = "" if age is None else f"  open {times.duration(age)}"
         yield open_line({name: value for name, value in action.items() if name != "at"}) + since
+    if len(actions) > _SHOWN:
+        yield f"{'':<{_INDENT}}and {len(actions) - _SHOWN:,} more: provd action ls"
 
 
 def _counts(value: Any) -> str:

@@ -52,7 +52,7 @@ def status(state: str, **fields: Any) -> Json:
         "version": __version__,
         "package": os.path.dirname(package),
         "pid": 12,
-        "started_at": "1700000000000000000",
+        "started_at": ago(0),
         "uptime_s": 93_784.5,
         "log": "ab",
         "run": "cd",

@@ -96,6 +96,15 @@ def test_what_the_daemon_tells(doctor: Doctor, code: str, level: str, fields: Js
     assert following in found["next"]
 
 
+def test_code_that_was_replaced_under_the_daemon_by_the_same_version(doctor: Doctor) -> None:
+    doctor.tell(started_at="1000")
+
+    found = doctor.finding()
+
+    assert (found["code"], found["next"]) == ("version", "provd restart")
+    assert "newer than itself" in found["what"]
+
+
 def _root(**fields: Any) -> Json:
     return {"roots": [ROOT | fields]}
 
@@ -536,6 +545,17 @@ def test_a_daemon_that_tells_little_or_other_things_breaks_no_check(doctor: Doct
     doctor.cli.fake.answers["daemon.status"] = answer
 
     doctor.screen(code=0)
+
+
+def test_of_many_findings_people_see_the_first_twenty(doctor: Doctor) -> None:
+    doctor.tell(roots=[ROOT | {"path": f"/r{n}", "state": "gone"} for n in range(33)])
+
+    out = doctor.screen().out
+
+    assert out.count(" is gone\n") == 20
+    assert "and 13 more: provd doctor --json" in out
+    assert "33 things to look at" in out
+    assert len(doctor.findings()) == 33
 
 
 def test_names_that_are_no_text_and_steer_terminals_are_made_harmless(doctor: Doctor) -> None:

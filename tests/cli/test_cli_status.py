@@ -192,6 +192,20 @@ def test_a_store_that_was_taken_over_from_an_older_version(doctor: Doctor) -> No
     assert "taken over from format 1 on 2023-11-14 22:13:20, the old one is kept at /s/store.format-1" in out
 
 
+def test_with_many_roots_and_actions_those_that_are_not_well_come_first(doctor: Doctor) -> None:
+    many = [ROOT | {"path": f"/r{n:03}"} for n in range(99)]
+    gone = {"path": "/r998", "state": "gone", "coverage": "none"}
+    actions = [{"id": n, "at": ago(5), "writes": ["object:o"]} for n in range(30)]
+    doctor.tell(roots=[*many, gone], actions=actions)
+
+    lines = doctor.cli("status").out.splitlines()
+
+    assert len(lines) < 150
+    assert lines[lines.index("roots") + 1] == "  /r998  ✗ gone"
+    assert "  and 80 more: provd watch ls" in lines
+    assert "           and 10 more: provd action ls" in lines
+
+
 def test_names_from_outside_steer_no_terminal(doctor: Doctor) -> None:
     evil = "\x1b[2J"
     action = {"id": 1, "at": ago(5), "writes": [f"object:{evil}"], "session": evil, "note": evil}

@@ -87,7 +87,12 @@ def version(facts: Facts) -> Iterator[Result]:
     if not isinstance(told, str):
         return
     if told == facts.version:
-        yield ok(f"daemon and command are both {told}")
+        started = facts.answer.get("started_at")
+        if isinstance(started, str) and started.isdigit() and facts.code_at > int(started):
+            why = "it was installed again meanwhile; the daemon goes on with what it was started with"
+            yield warn("version", f"the code of the daemon is newer than itself ({told})", why, "provd restart")
+        else:
+            yield ok(f"daemon and command are both {told}")
         return
     shown = output.printable(told)
     there = facts.answer.get("package")
