@@ -104,12 +104,15 @@ class Heartbeat:
         return True
 
     async def _answered(self) -> bool:
-        """Whether the writer has answered, whatever it said."""
+        return await self._heard() or self._store.waits_for_disk()
+
+    async def _heard(self) -> bool:
+        """Whether the writer answers in a moment, whatever it says; it is asked again only when it has."""
         if self._asked is None:
             self._asked = self._store.submit(lambda _: None)
         await asyncio.wait({self._asked}, timeout=self._again)
         if not self._asked.done():
-            return self._store.waits_for_disk()
+            return False
         self._asked.exception()  # a refusal is an answer
         self._asked = None
         return True
@@ -119,8 +122,10 @@ class Heartbeat:
         if self._moved():
             return True
         self._pump.kick()
+        if not await self._heard():  # then the pump may wait for the writer
+            return self._store.waits_for_disk()
         await asyncio.sleep(self._again)
-        return self._moved() or self._store.waits_for_disk()
+        return self._moved()
 
     def _moved(self) -> bool:
         return self._pump.idle or self._pump.turns != self._turns

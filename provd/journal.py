@@ -78,8 +78,8 @@ def prefixed(text: str, level: str) -> str:
 class Native:
     """The last processor of structlog: sends the event; what cannot be sent it gives back as a text to be written."""
 
-    def __init__(self, path: str = SOCKET) -> None:
-        self._path = path
+    def __init__(self, path: str | None = None) -> None:
+        self._path = path or SOCKET
         self._socket: socket.socket | None = None
         with contextlib.suppress(OSError):
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
