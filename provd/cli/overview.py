@@ -32,7 +32,19 @@ _KNOWN: Final = frozenset(
     )
 )
 _TOLD: Final = frozenset(
-    ("path", "state", "backend", "coverage", "why", "uncovered", "uncovered_more", "files", "directories", "last_gap")
+    (
+        "path",
+        "state",
+        "backend",
+        "coverage",
+        "why",
+        "uncovered",
+        "uncovered_more",
+        "files",
+        "directories",
+        "last_gap",
+        "filesystem",
+    )
 )
 _STATES: Final = {"watching": "ok", "gone": "fail"}
 
@@ -107,7 +119,8 @@ def _root(root: Json) -> Iterator[str]:
     state = word(root, "state")
     looks = output.symbol(_STATES.get(state, "warn"), f" {output.printable(state)}")
     backend = f" by {output.printable(word(root, 'backend'))}" if word(root, "backend") else ""
-    yield f"  {output.name(root['path'])}  {looks}{backend}"
+    disk = f" on {output.printable(word(root, 'filesystem'))}" if word(root, "filesystem") else ""
+    yield f"  {output.name(root['path'])}  {looks}{backend}{disk}"
     yield from output.wrapped("    ", 4, meaning(root))
     if holds := size(root):
         yield f"    holds {holds}"

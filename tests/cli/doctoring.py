@@ -31,6 +31,7 @@ ROOT: Json = {
     "ignore": None,
     "last_gap": {"seq": 4, "at": "1700000000000000000", "type": "gap", "scope": "/r", "reason": "watched from here on"},
     "files": 3,
+    "filesystem": "ext4",
 }
 
 

@@ -40,7 +40,7 @@ socket     /s/provd.sock
 state      STATE
 
 roots
-  /r  ✓ watching by inotify
+  /r  ✓ watching by inotify on ext4
     all of it is watched
     holds 3 files in 2 directories
     last gap 2023-11-14 22:13:20, watched from here on: what happened before
@@ -79,7 +79,7 @@ socket     /s/provd.sock
 state      STATE
 
 roots
-  /big  ! degraded by inotify
+  /big  ! degraded by inotify on ext4
     watched in part: what its silence hides is found by reading
     holds 9 files in 5 directories
     not watched: /big/a (watch limit reached: raise fs.inotify.max_user_watches (now 8192))
