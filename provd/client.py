@@ -35,13 +35,15 @@ _NAME_IT: Final = "name the daemon's socket with --socket or PROVD_SOCKET"
 class ProvdUnreachable(Exception):
     """No daemon answers: no socket, refused, forbidden, vanished, or silent for too long.
 
-    `message` says where the client looked and why it failed, `hint` what to do next.
+    `message` says where the client looked and why it failed, `hint` what to do next, `kind` the same in one word:
+    `absent stale file busy sandbox denied long stranger silent closed`, or `other`.
     """
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str, kind: str = "other") -> None:
         super().__init__(f"{message}; {hint}")
         self.message = message
         self.hint = hint
+        self.kind = kind
 
 
 class RpcError(Exception):
@@ -267,16 +269,20 @@ class Client:
 
     def _silent(self) -> ProvdUnreachable:
         return ProvdUnreachable(
-            f"the daemon at {self.path} did not answer within {self.timeout:g} s", "try again, or see what it logs"
+            f"the daemon at {self.path} did not answer within {self.timeout:g} s",
+            "try again, or see what it logs",
+            "silent",
         )
 
     def _stranger(self) -> ProvdUnreachable:
-        return ProvdUnreachable(f"what answers at {self.path} is not provd", _NAME_IT)
+        return ProvdUnreachable(f"what answers at {self.path} is not provd", _NAME_IT, "stranger")
 
     def _vanished(self, error: Exception) -> ProvdUnreachable:
         why = "" if isinstance(error, EOFError) else f" ({error})"
         return ProvdUnreachable(
-            f"the daemon at {self.path} closed the connection before it answered{why}", "start it again: provd run"
+            f"the daemon at {self.path} closed the connection before it answered{why}",
+            "start it again: provd start",
+            "closed",
         )
 
 
@@ -319,19 +325,27 @@ def _connect(path: str, timeout: float | None) -> socket.socket:
 
 def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     """Why there is no connection, and what to do about it."""
-    run_it = f"start the daemon: provd run (or {_NAME_IT})"
+    run_it = f"start the daemon: provd start (or {_NAME_IT})"
     allow_it = f"in an agent's sandbox, allow Unix sockets in {os.path.dirname(path)} or run the command outside it"
     reason = error.strerror or str(error)
     known = {
-        errno.ENOENT: (f"no daemon: there is no socket at {path}", run_it),
-        errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it),
-        errno.EAGAIN: (f"the daemon at {path} takes no new connections", "it is overloaded or stopped: try again"),
-        errno.EPERM: (f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}"),
-        errno.EACCES: (f"not allowed to connect to {path} ({reason})", f"run as the daemon's user; {allow_it}"),
+        errno.ENOENT: (f"no daemon: there is no socket at {path}", run_it, "absent"),
+        errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it, "stale"),
+        errno.EAGAIN: (
+            f"the daemon at {path} takes no new connections",
+            "it is overloaded or stopped: try again",
+            "busy",
+        ),
+        errno.EPERM: (f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}", "sandbox"),
+        errno.EACCES: (
+            f"not allowed to connect to {path} ({reason})",
+            f"run as the daemon's user; {allow_it}",
+            "denied",
+        ),
         # Python's own error, without a number: the path does not fit the kernel's address.
-        None: (f"the socket's path is too long for the system: {path}", _NAME_IT),
+        None: (f"the socket's path is too long for the system: {path}", _NAME_IT, "long"),
     }
-    message, hint = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it))
+    message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
     if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
-        message, hint = f"no daemon: {path} is a file, not a socket", _NAME_IT
-    return ProvdUnreachable(message, hint)
+        message, hint, kind = f"no daemon: {path} is a file, not a socket", _NAME_IT, "file"
+    return ProvdUnreachable(message, hint, kind)

@@ -122,6 +122,19 @@ class Clocks:
         return clock.resolve(asked, log=self._store.log_id, run=self.run, runs=self._runs)
 
     @property
+    def stepped(self) -> int:
+        """Nanoseconds by which the wall clock was set forward since the start (below 0: back); 0 if nobody knows."""
+        if _CLOCK_BOOTTIME is None:
+            return 0
+        by = moment().offset - self._begun.offset
+        return by if abs(by) > _SLACK else 0
+
+    @property
+    def begun(self) -> int:
+        """When this run began: nanoseconds of the wall clock as it was then."""
+        return self._begun.at
+
+    @property
     def started(self) -> int:
         """The position of the gap that began this run."""
         return self._runs[self.run].first

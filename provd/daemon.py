@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import os
 import resource
@@ -15,11 +16,13 @@ import secrets
 import signal
 import sys
 from functools import partial
+from typing import Any
 
 import structlog
 
 from provd import __version__
 from provd.audit import Audit
+from provd.bulletin import Bulletin
 from provd.clocks import Clocks
 from provd.core import errors, records
 from provd.core.records import wire_name
@@ -30,6 +33,7 @@ from provd.inquiry import Inquiry
 from provd.live import Live
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure, set_level
+from provd.notify import Notifier
 from provd.recorder import Actions, Entries
 from provd.recorder.actions import end_held
 from provd.recorder.rootrecords import adding
@@ -56,8 +60,9 @@ def main(settings: Settings) -> None:
     Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
     """
     os.umask(0o077)  # whatever it was: nothing that is made here is for others, and all of it for ourselves
-    configure(settings.log_format)
-    set_level(settings.log_level)
+    configure(settings.log_format, log_file=settings.log_file, level=settings.log_level)
+    if sys.stderr is not None:
+        faulthandler.enable(sys.stderr)  # the watchdog's SIGABRT, and a crash in C, leave all stacks in the log
     _raise_limits()
     _come_first()
     ignore_lease_breaks()
@@ -135,8 +140,7 @@ def _event_loop(main_coroutine: object) -> None:
 async def _serve(settings: Settings, store: Store, run: str, listening: BoundSocket) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    _stop_by_signal(loop, stop)
     store.start(loop)
     workers = Workers()
     live = Live(settings, store, workers)
@@ -157,9 +161,11 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         uncovered=live.uncovered,
     )
     trimming = Trimming(store, settings.max_records, settings.max_age)
-    reloading = Reloading(settings, live.kept, resolver, partial(_apply, live, trimming))
+    bulletin = Bulletin(Notifier.take(), store, live)
+    reloading = Reloading(
+        settings, live.kept, resolver, partial(_apply, live, trimming), bulletin.reloading, bulletin.ready
+    )
     Hangup(reloading.hang_up, stop.set).listen(loop)
-    places = {"socket": _shown(settings.socket), "state": _shown(settings.state)}
     handlers = Handlers(
         store,
         clocks,
@@ -169,7 +175,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         actions,
         live.kept,
         subscriptions,
-        Status(store, clocks, live.kept, live.pump, audit, responder.durations, places, live.look),
+        Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, _places(settings), live.look),
         reloading,
         stop.set,
     )
@@ -179,6 +185,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         grown.set()
         trimming.committed()
         subscriptions.committed()
+        bulletin.changed()
 
     def closed(connection: Connection) -> None:
         subscriptions.closed(connection)
@@ -190,11 +197,11 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     serving = await server.start(listening.socket)
     live.start(grown)
     trims = asyncio.ensure_future(trimming.run())
-    gc.freeze()  # what lives as long as the daemon need not be looked at again
-    log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
+    _say_ready(settings, run, bulletin)
     try:
         await stop.wait()
     finally:
+        bulletin.stopping()
         log.info("stopping", store=store.lost or "whole")
         handlers.stopping = True
         serving.close()
@@ -208,6 +215,11 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
             await trims
 
 
+def _stop_by_signal(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+
 def _apply(live: Live, trimming: Trimming, settings: Settings) -> None:
     """Takes of other settings what a running daemon can take."""
     set_level(settings.log_level)
@@ -215,6 +227,13 @@ def _apply(live: Live, trimming: Trimming, settings: Settings) -> None:
     trimming.limits(settings.max_records, settings.max_age)
 
 
-def _shown(path: str) -> str | dict[str, str]:
-    """A path as the wire has it."""
-    return wire_name(os.fsencode(path))
+def _places(settings: Settings) -> dict[str, Any]:
+    """The daemon's places as the wire has them."""
+    return {"socket": wire_name(os.fsencode(settings.socket)), "state": wire_name(os.fsencode(settings.state))}
+
+
+def _say_ready(settings: Settings, run: str, bulletin: Bulletin) -> None:
+    """All is there, and the socket answers."""
+    gc.freeze()  # what lives as long as the daemon need not be looked at again
+    log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
+    bulletin.ready()

@@ -100,7 +100,8 @@ class Handlers:
             case params.Audit():
                 return await self._status.audit(asked, self._resolver)
             case _:
-                return await self._plain(request.method)
+                told = await self._plain(request.method)
+                return told | {"foreign": foreign} if request.method == "daemon.status" else told
 
     async def _plain(self, method: str) -> Any:
         """The methods without parameters."""

@@ -6,6 +6,7 @@ its mistakes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -57,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     poll_seconds: float = 10.0
     log_format: str | None = None
     log_level: str = "info"
+    log_file: str | None = None
     map_size: int = 64 * 1024**3
     max_records: int = 10_000_000
     max_age: int = 90 * 86400
@@ -84,6 +86,7 @@ def load(
     backend: str | None = None,
     log_format: str | None = None,
     log_level: str | None = None,
+    log_file: str | None = None,
 ) -> Settings:
     """The settings of a daemon started with these options; raises InvalidParams where they or the file are wrong."""
     flags = Flags(roots, backend, log_format, log_level)
@@ -106,6 +109,7 @@ def load(
         poll_seconds=float(values["watch.poll_seconds"].value),
         log_format=None if values["logging.format"].value == AUTO else values["logging.format"].value,
         log_level=values["logging.level"].value,
+        log_file=None if log_file is None else os.path.abspath(log_file),
         map_size=values["store.map_gib"].value * 1024**3,
         max_records=values["log.max_records"].value,
         max_age=values["log.max_age_days"].value * 86400,
@@ -124,6 +128,7 @@ def again(settings: Settings) -> Settings:
         backend=flags.backend,
         log_format=flags.log_format,
         log_level=flags.log_level,
+        log_file=settings.log_file,
     )
 
 

@@ -11,13 +11,26 @@ import io
 import json
 import os
 import sys
+import textwrap
 import time
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from provd.client import WirePath, local_path
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
-_LOOKS: Final = {"fresh": ("✓", "+", "green"), "dirty": ("✗", "!", "red"), "unknown": ("?", "?", "yellow")}
+_LOOKS: Final = {
+    "fresh": ("✓", "+", "green"),
+    "dirty": ("✗", "!", "red"),
+    "unknown": ("?", "?", "yellow"),
+    "ok": ("✓", "+", "green"),
+    "warn": ("!", "!", "yellow"),
+    "fail": ("✗", "x", "red"),
+    "skipped": ("-", "-", "dim"),
+}
+_WIDTH: Final = 80
 _DIGEST_SHOWN: Final = 12
 
 
@@ -43,6 +56,12 @@ def prepare() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def always_utf8() -> None:
+    """What follows on stdout is UTF-8, whatever the locale: a format of its own says so."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
 
 
 def line(text: str = "") -> None:
@@ -105,7 +124,7 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
 
 
 def symbol(verdict: str, word: str = "") -> str:
-    """The symbol of a verdict, and a word in its colour."""
+    """The symbol of a verdict or of a check's result, and a word in its colour."""
     drawn, plain, colour = _LOOKS.get(verdict, _LOOKS["unknown"])
     return paint((drawn if _unicode(sys.stdout) else plain) + word, colour)
 
@@ -123,6 +142,17 @@ def arrow() -> str:
 def ellipsis() -> str:
     """What stands for what is left out."""
     return "…" if _unicode(sys.stdout) else "..."
+
+
+def wrapped(head: str, indent: int, text: str) -> Iterator[str]:
+    """`head` and `text` in lines of 80 columns, the further ones indented; words (and paths) are never cut.
+
+    `head` takes `indent` columns, whatever its colours add.
+    """
+    pieces = textwrap.wrap(text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
+    yield head + pieces[0]
+    for piece in pieces[1:]:
+        yield " " * indent + piece
 
 
 def count(number: int, one: str, many: str) -> str:

@@ -153,8 +153,13 @@ class Environment:
         self._open()
 
     def size(self) -> int:
-        """The bytes that the store takes on disk."""
-        return os.path.getsize(os.path.join(self.directory, "data.mdb"))
+        """The bytes of the map that are in use: what the store takes on disk. The file's name may be gone meanwhile."""
+        return (int(self.env.info()["last_pgno"]) + 1) * int(self.env.stat()["psize"])
+
+    @property
+    def room(self) -> int:
+        """The bytes that the map has: more cannot be kept."""
+        return int(self.env.info()["map_size"])
 
     def close(self) -> None:
         """Closes the environment."""

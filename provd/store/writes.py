@@ -26,13 +26,14 @@ _TRIM_SLICE: Final = 1000
 
 
 class Writer(View):
-    """A view in a write transaction; it sees what it wrote. `wrote` counts its changes."""
+    """A view in a write transaction; it sees what it wrote. `wrote` counts its changes, `gaps` has its new gaps."""
 
     def __init__(self, environment: Environment, txn: lmdb.Transaction, now: int) -> None:
         super().__init__(environment, txn)
         self._head = super().head()
         self.now = now
         self.wrote = 0
+        self.gaps: list[tuple[int, records.Gap]] = []
         # What this transaction says of paths and is not written yet; and the ones above what is in a directory.
         self._mentions: dict[str, dict[bytes, Mention]] = {"touched": {}, "gaps": {}}
         self._chains: dict[tuple[str, bytes], tuple[Mention, ...]] = {}
@@ -62,8 +63,10 @@ class Writer(View):
             raise RuntimeError(f"record {position} would not be the newest one")
         self._head = position
         self._put("meta", b"head", b"%d" % position)
-        if isinstance(record, records.Gap) and record.scope == records.ALL:
-            self._put("meta", b"gap_all", b"%d" % position)
+        if isinstance(record, records.Gap):
+            self.gaps.append((position, record))
+            if record.scope == records.ALL:
+                self._put("meta", b"gap_all", b"%d" % position)
             if record.run:
                 self._put("runs", record.run.encode(), b"%d" % position)
         self._note(position, record)

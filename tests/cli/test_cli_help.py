@@ -14,8 +14,8 @@ from provd.cli.command import Command, Group
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WITHOUT_JSON = {"run", "stop"}
-_WITHOUT_DAEMON = {"config path", "config check"}
+_WITHOUT_JSON = {"run", "start", "stop", "restart", "service install", "service uninstall", "service print"}
+_WITHOUT_PLACE = {"service uninstall", "config path", "config check"}
 
 
 @pytest.fixture
@@ -40,7 +40,8 @@ def test_all_commands_are_there() -> None:
     names = {name for commands in SECTIONS.values() for name in commands}
 
     expected = (
-        "run stop status clock put get check revalidate why ls forget since log action watch config audit version"
+        "run start stop restart status doctor clock put get check revalidate why ls forget since log action watch "
+        "config service audit version"
     )
     assert expected.split() == sorted(names, key=expected.split().index)
 
@@ -50,7 +51,7 @@ def test_help_fits_a_screen(cli: Cli, name: str) -> None:
     for flag in ("--help", "-h"):
         lines = cli(*name.split(), flag).out.splitlines()
 
-        assert len(lines) <= 44
+        assert len(lines) <= 46
         assert max(map(len, lines)) <= 80
         assert lines.index("Examples:") < lines.index("Options:")
 
@@ -63,7 +64,7 @@ def test_every_command_has_examples_and_says_where_the_daemon_is(name: str, comm
     if isinstance(command, Group):
         return
     options = {option for parameter in command.params for option in parameter.opts}
-    assert {"--socket", "--state"} <= options or name in _WITHOUT_DAEMON
+    assert ({"--socket", "--state"} <= options) == (name not in _WITHOUT_PLACE)
     assert ("--json" in options) == (name not in _WITHOUT_JSON)
     assert all(parameter.help for parameter in command.params if isinstance(parameter, click.Option))
 
@@ -83,7 +84,7 @@ def test_without_a_command_help_goes_to_stderr(cli: Cli) -> None:
         (["watch", "ad"], "provd watch add"),
         (["action", "recrd"], "provd action record"),
         (["lgo"], "provd log"),
-        (["start"], "provd status"),
+        (["strat"], "provd start"),
     ],
 )
 def test_the_nearest_command(cli: Cli, typed: list[str], near: str) -> None:

@@ -151,7 +151,7 @@ def test_unreachable(cli: Cli) -> None:
 
     assert got.out == ""
     assert f"there is no socket at {cli.here}/none" in got.err
-    assert "provd run" in got.err
+    assert "provd start" in got.err
 
 
 def test_state_says_where_the_socket_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
