@@ -86,6 +86,7 @@ def test_several_at_once_start_one(home: Home) -> None:
     assert sorted(told) == [f"already running (pid {pid})\n"] * 3 + [
         f"started in the background (pid {pid}); it logs to {home.log}\n"
     ]
+    assert "uses the state directory" not in read(home.log)  # the others did not even try
 
 
 def test_what_the_daemon_says_is_the_reason(home: Home) -> None:
