@@ -148,7 +148,6 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
     inquiry = Inquiry(store, workers, lambda: live.kept.rules, live)
     resolver = Resolver(store, workers, lambda: live.kept.paths)
     responder = Responder(store, inquiry, resolver, clocks, live)
-    showing = Showing(workers, clocks, live, lambda: live.kept.rules)
     actions = Actions(store, inquiry, resolver, clocks, live)
     subscriptions = Subscriptions(store, clocks, live)
     audit = Audit(
@@ -171,7 +170,7 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
         clocks,
         resolver,
         responder,
-        Entries(store, inquiry, resolver, clocks, live, showing),
+        Entries(store, inquiry, resolver, clocks, live, Showing(workers, clocks, live, lambda: live.kept.rules)),
         actions,
         live.kept,
         subscriptions,
