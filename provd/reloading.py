@@ -49,14 +49,22 @@ class Reloading:
     `begun` and `ended` tell a service manager of each reload, whatever becomes of it.
     """
 
-    def __init__(self, in_use: Settings, roots: Roots, finder: Finder, apply: Callable[[Settings], None]) -> None:
+    def __init__(
+        self,
+        in_use: Settings,
+        roots: Roots,
+        finder: Finder,
+        apply: Callable[[Settings], None],
+        begun: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> None:
         self._in_use = in_use
         self._roots = roots
         self._finder = finder
         self._apply = apply
         self._one_at_a_time = asyncio.Lock()
-        self.begun: Callable[[], None] = _nobody
-        self.ended: Callable[[], None] = _nobody
+        self._begun = begun
+        self._ended = ended
 
     def told(self) -> dict[str, Any]:
         """`daemon.config`: the file, the places, and each key with its value in use and where that comes from."""
@@ -75,11 +83,11 @@ class Reloading:
         Raises InvalidParams, RootMissing, StoreFull; then nothing was changed.
         """
         async with self._one_at_a_time:
-            self.begun()
+            self._begun()
             try:
                 return await self._reload()
             finally:
-                self.ended()
+                self._ended()
 
     async def _reload(self) -> dict[str, Any]:
         asked = await asyncio.to_thread(settings.again, self._in_use)
@@ -113,10 +121,6 @@ class Reloading:
         for directory in new:
             await self._roots.add(directory, None, wait=False)
         return [directory.path for directory in new]
-
-
-def _nobody() -> None:
-    """No service manager is told."""
 
 
 def _name(path: bytes) -> params.Name:

@@ -78,7 +78,9 @@ class Running:
             ignored=live.ignored,
             uncovered=live.uncovered,
         )
-        reloading = Reloading(settings, live.kept, resolver, self._apply)
+        reloading = Reloading(
+            settings, live.kept, resolver, self._apply, self._bulletin.reloading, self._bulletin.ready
+        )
         places = {"socket": _shown(settings.socket), "state": _shown(settings.state)}
         self._handlers = Handlers(
             store,

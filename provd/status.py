@@ -26,6 +26,7 @@ from provd.resolver import Resolver
 from provd.statistics import Verdicts
 from provd.store import Store, View
 from provd.store.keys import Root
+from provd.watch.mounted import MountPoints
 
 _FIRST: Final = 100
 """Places that are not watched and are named, of one root."""
@@ -135,12 +136,18 @@ class Status:
         return told
 
     async def listed(self) -> list[dict[str, Any]]:
-        """`root.list`: the roots as they are now, with the number of their files (None where they are too many)."""
+        """`root.list`: the roots as they are now, with their file systems and the number of their files.
+
+        That is None where they are too many to be counted.
+        """
         await self._look()
         counts = await self._counts()
         roots = self.roots()
-        files = [None if counts is None else counts.get(path) for path in self._roots.paths]
-        return [root | {"files": count} for root, count in zip(roots, files, strict=True)]
+        mounts = MountPoints.now()
+        return [
+            root | {"filesystem": _filesystem(mounts, path), "files": None if counts is None else counts.get(path)}
+            for root, path in zip(roots, self._roots.paths, strict=True)
+        ]
 
     def roots(self) -> list[dict[str, Any]]:
         """The roots as the wire has them."""
@@ -198,6 +205,12 @@ class Status:
         self._audits["files"] += told["files"]
         self._audits["mismatches"] += len(told["mismatches"])
         return told
+
+
+def _filesystem(mounts: MountPoints, path: bytes) -> str | None:
+    """The type of the file system that holds `path`, as the system names it; None where nobody knows."""
+    mount = mounts.holding(path)
+    return None if mount is None else mount.kind
 
 
 def _gap(view: View, root: Root) -> dict[str, Any]:

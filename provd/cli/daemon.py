@@ -34,10 +34,10 @@ _FOUND = 1
     type=click.Choice(["console", "json"]),
     help="How to log (default console; under systemd the journal).",
 )
-@click.option("--log-file", metavar="PATH", help="Log to this file, which is turned over (default: stderr).")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The least to log (default info)."
 )
+@click.option("--log-file", metavar="PATH", help="Log to this file, which is turned over (default: stderr).")
 @connected
 def run(
     roots: tuple[str, ...],

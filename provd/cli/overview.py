@@ -21,16 +21,30 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _INDENT: Final = 11
+_SHOWN: Final = 20
+"""Roots and actions that a screen has."""
 _KNOWN: Final = frozenset(
     (
         *("version", "pid", "uptime_s", "started_at", "package", "roots", "actions", "socket", "state", "entries"),
         *("records", "bytes", "files", "oldest", "oldest_at", "queue", "drops", "rescans", "watches", "limits"),
-        *("verdicts", "gaps", "audits", "store", "set_aside", "descriptors", "wall_clock", "foreign"),
+        *("verdicts", "gaps", "audits", "store", "set_aside", "migrated", "descriptors", "wall_clock", "foreign"),
         *("clock", "log", "run"),
     )
 )
 _TOLD: Final = frozenset(
-    ("path", "state", "backend", "coverage", "why", "uncovered", "uncovered_more", "files", "directories", "last_gap")
+    (
+        "path",
+        "state",
+        "backend",
+        "coverage",
+        "why",
+        "uncovered",
+        "uncovered_more",
+        "files",
+        "directories",
+        "last_gap",
+        "filesystem",
+    )
 )
 _STATES: Final = {"watching": "ok", "gone": "fail"}
 
@@ -93,15 +107,20 @@ def _roots(answer: Json) -> Iterator[str]:
         yield from _row("roots", "none: provd watch add DIR")
         return
     yield "roots"
-    for root in roots:
+    if len(roots) > _SHOWN:  # then those first that are not as they should be
+        roots = sorted(roots, key=lambda root: word(root, "state") == "watching")
+    for root in roots[:_SHOWN]:
         yield from _root(root)
+    if len(roots) > _SHOWN:
+        yield f"  and {len(roots) - _SHOWN:,} more: provd watch ls"
 
 
 def _root(root: Json) -> Iterator[str]:
     state = word(root, "state")
     looks = output.symbol(_STATES.get(state, "warn"), f" {output.printable(state)}")
     backend = f" by {output.printable(word(root, 'backend'))}" if word(root, "backend") else ""
-    yield f"  {output.name(root['path'])}  {looks}{backend}"
+    disk = f" on {output.printable(word(root, 'filesystem'))}" if word(root, "filesystem") else ""
+    yield f"  {output.name(root['path'])}  {looks}{backend}{disk}"
     yield from output.wrapped("    ", 4, meaning(root))
     if holds := size(root):
         yield f"    holds {holds}"
@@ -120,10 +139,12 @@ def _root(root: Json) -> Iterator[str]:
 def _actions(answer: Json, now: int) -> Iterator[str]:
     actions = answer.get("actions") or []
     yield from _row("actions", f"{len(actions)} open" if actions else "none open")
-    for action in actions:
+    for action in actions[:_SHOWN]:
         age = times.age(action.get("at"), now)
         since = "" if age is None else f"  open {times.duration(age)}"
         yield open_line({name: value for name, value in action.items() if name != "at"}) + since
+    if len(actions) > _SHOWN:
+        yield f"{'':<{_INDENT}}and {len(actions) - _SHOWN:,} more: provd action ls"
 
 
 def _counts(value: Any) -> str:
@@ -172,6 +193,11 @@ def _store(answer: Json) -> str:
             facts.append(f"opened again {output.count(again, 'time', 'times')} after a failed write")
         known = ("map_bytes", "reopened")
         facts += [f"{output.printable(name)} {plain(value)}" for name, value in told.items() if name not in known]
+    migrated = answer.get("migrated")
+    if isinstance(migrated, dict):
+        at = f" on {output.moment(migrated['at'])[:19]}" if "at" in migrated else ""
+        kept = f", the old one is kept at {output.name(migrated['kept'])}" if migrated.get("kept") else ""
+        facts.append(f"taken over from format {output.printable(str(migrated.get('from', '?')))}{at}{kept}")
     if "set_aside" in answer:
         facts.append(f"one that could not be opened lies at {output.name(answer['set_aside'])}")
     return ", ".join(facts)

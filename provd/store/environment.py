@@ -211,6 +211,10 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
         return errors.StoreFull(
             "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"
         )
+    if isinstance(error, lmdb.MemoryError):
+        return errors.StoreUnusable(
+            f"the store in {directory} cannot be mapped: {text}", "allow more address space: ulimit -v, at least 2 GiB"
+        )
     full = "No space left" in text or "quota" in text.lower()
     if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that
         hint = "free space there; a daemon that runs goes on answering"

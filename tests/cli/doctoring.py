@@ -31,6 +31,7 @@ ROOT: Json = {
     "ignore": None,
     "last_gap": {"seq": 4, "at": "1700000000000000000", "type": "gap", "scope": "/r", "reason": "watched from here on"},
     "files": 3,
+    "filesystem": "ext4",
 }
 
 
@@ -52,7 +53,7 @@ def status(state: str, **fields: Any) -> Json:
         "version": __version__,
         "package": os.path.dirname(package),
         "pid": 12,
-        "started_at": "1700000000000000000",
+        "started_at": ago(0),
         "uptime_s": 93_784.5,
         "log": "ab",
         "run": "cd",

@@ -70,6 +70,7 @@ _TOLD: list[tuple[str, str, Json, str, str]] = [
     ("version", "warn", {"version": "9.9", "package": "/else/where"}, "9.9", "provd restart"),
     ("store.aside", "warn", {"set_aside": "/s/store.unusable-1"}, "/s/store.unusable-1", "rm -r /s/store.unusable-1"),
     ("store.migrated", "warn", {"store": {"migrated": {"kept": "/s/store.format-1"}}}, "/s/store.format-1", "restart"),
+    ("store.migrated", "warn", {"migrated": {"kept": "/s/store.format-1", "from": 1}}, "/s/store.format-1", "restart"),
     ("store.lost", "fail", {"store": {"lost": "it came back short"}}, "lost", "provd restart"),
     ("store.reopened", "warn", {"store": {"reopened": 2}}, "opened again 2 times", "dmesg"),
     ("store.map", "warn", {"bytes": 900 * 1024**2, "store": {"map_bytes": 1024**3}}, "900.0 MiB", "map_gib = 2"),
@@ -93,6 +94,15 @@ def test_what_the_daemon_tells(doctor: Doctor, code: str, level: str, fields: Js
     assert (found["code"], found["level"]) == (code, level)
     assert what in found["what"]
     assert following in found["next"]
+
+
+def test_code_that_was_replaced_under_the_daemon_by_the_same_version(doctor: Doctor) -> None:
+    doctor.tell(started_at="1000")
+
+    found = doctor.finding()
+
+    assert (found["code"], found["next"]) == ("version", "provd restart")
+    assert "newer than itself" in found["what"]
 
 
 def _root(**fields: Any) -> Json:
@@ -298,6 +308,15 @@ def test_what_is_wrong_with_the_unit(
     assert found["code"] == code
     assert "provd.service" in found["what"]
     assert following in found["next"]
+
+
+def test_a_unit_that_is_tried_again_and_again(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "found", lambda: _unit(active="activating", pid=None))
+
+    absent, starting = doctor.findings("--socket", "none")
+
+    assert (absent["code"], starting["code"]) == ("socket.absent", "unit.starting")
+    assert "journalctl --user -u provd.service" in starting["next"]
 
 
 def test_a_unit_that_is_well(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,6 +545,17 @@ def test_a_daemon_that_tells_little_or_other_things_breaks_no_check(doctor: Doct
     doctor.cli.fake.answers["daemon.status"] = answer
 
     doctor.screen(code=0)
+
+
+def test_of_many_findings_people_see_the_first_twenty(doctor: Doctor) -> None:
+    doctor.tell(roots=[ROOT | {"path": f"/r{n}", "state": "gone"} for n in range(33)])
+
+    out = doctor.screen().out
+
+    assert out.count(" is gone\n") == 20
+    assert "and 13 more: provd doctor --json" in out
+    assert "33 things to look at" in out
+    assert len(doctor.findings()) == 33
 
 
 def test_names_that_are_no_text_and_steer_terminals_are_made_harmless(doctor: Doctor) -> None:

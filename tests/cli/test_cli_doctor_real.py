@@ -36,6 +36,7 @@ def doctor(
     *options: str,
     prefix: Sequence[str] = (),
     named: bool = True,
+    home: str | None = None,
     prepare: Callable[[], None] | None = None,
     **run: Any,
 ) -> dict[str, Json]:
@@ -43,7 +44,7 @@ def doctor(
     places = ["--socket", daemon.socket, "--state", daemon.state] if named else []
     done = subprocess.run(
         [*prefix, sys.executable, "-m", "provd", "doctor", "--json", *places, *options],
-        env=clean_environment(daemon.home, {"PATH": "/usr/bin:/bin"}),
+        env=clean_environment(home or daemon.home, {"PATH": "/usr/bin:/bin"}),
         cwd="/",
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -177,7 +178,7 @@ def test_by_another_user(own: Workspace) -> None:
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("another user cannot start this Python, or cannot read this checkout")
 
-    found = news(own.daemon, **nobody)
+    found = news(own.daemon, home="/", **nobody)
 
     assert {"socket.denied", "state.unseen"} == set(found)
 

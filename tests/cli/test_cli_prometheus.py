@@ -111,7 +111,9 @@ def told(cli: Cli, **fields: Any) -> dict[str, Family]:
 
 
 def test_a_status_as_metrics(cli: Cli) -> None:
-    families = told(cli, audits={"count": 2, "files": 40, "mismatches": 1}, queue=3, drops=4)
+    families = told(
+        cli, started_at="1700000000000000000", audits={"count": 2, "files": 40, "mismatches": 1}, queue=3, drops=4
+    )
 
     for name, expected in {
         "up": 1,

@@ -40,7 +40,7 @@ socket     /s/provd.sock
 state      STATE
 
 roots
-  /r  ✓ watching by inotify
+  /r  ✓ watching by inotify on ext4
     all of it is watched
     holds 3 files in 2 directories
     last gap 2023-11-14 22:13:20, watched from here on: what happened before
@@ -79,7 +79,7 @@ socket     /s/provd.sock
 state      STATE
 
 roots
-  /big  ! degraded by inotify
+  /big  ! degraded by inotify on ext4
     watched in part: what its silence hides is found by reading
     holds 9 files in 5 directories
     not watched: /big/a (watch limit reached: raise fs.inotify.max_user_watches (now 8192))
@@ -182,6 +182,28 @@ def test_a_daemon_that_tells_little_or_other_things(doctor: Doctor, answer: Json
     doctor.cli.fake.answers["daemon.status"] = answer
 
     assert doctor.cli("status").out.startswith("✓ all well\n")
+
+
+def test_a_store_that_was_taken_over_from_an_older_version(doctor: Doctor) -> None:
+    doctor.tell(migrated={"from": 1, "at": "1700000000000000000", "kept": "/s/store.format-1"})
+
+    out = " ".join(doctor.cli("status").out.split())
+
+    assert "taken over from format 1 on 2023-11-14 22:13:20, the old one is kept at /s/store.format-1" in out
+
+
+def test_with_many_roots_and_actions_those_that_are_not_well_come_first(doctor: Doctor) -> None:
+    many = [ROOT | {"path": f"/r{n:03}"} for n in range(99)]
+    gone = {"path": "/r998", "state": "gone", "coverage": "none"}
+    actions = [{"id": n, "at": ago(5), "writes": ["object:o"]} for n in range(30)]
+    doctor.tell(roots=[*many, gone], actions=actions)
+
+    lines = doctor.cli("status").out.splitlines()
+
+    assert len(lines) < 150
+    assert lines[lines.index("roots") + 1] == "  /r998  ✗ gone"
+    assert "  and 80 more: provd watch ls" in lines
+    assert "           and 10 more: provd action ls" in lines
 
 
 def test_names_from_outside_steer_no_terminal(doctor: Doctor) -> None:

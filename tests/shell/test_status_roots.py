@@ -16,6 +16,7 @@ from provd.core import records
 from provd.statistics import Verdicts
 from provd.status import Status, inotify_limits
 from provd.watch.base import RootState, Uncovered
+from provd.watch.mounted import MountPoints
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -135,6 +136,9 @@ def test_the_status_tells_of_the_watcher_as_a_whole_and_counts_once_while_nothin
         assert (told["queue"], told["drops"], told["rescans"]) == (4, 2, 3)
         assert told["watches"] == 2, "a root in a root is the same watches"
         assert [root["files"] for root in told["roots"]] == [5, 5, 5]
+        holding = MountPoints.now().holding(outer)
+        assert holding is not None
+        assert {root["filesystem"] for root in told["roots"]} == {holding.kind}
         assert told["limits"] == inotify_limits()
         await status.status()
         assert audit.counted == 1

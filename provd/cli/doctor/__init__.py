@@ -39,6 +39,8 @@ CHECKS: Final = (
     Check("descriptors", keeping.descriptors),
 )
 _FOUND: Final = 1
+_SHOWN: Final = 20
+"""Findings of one check that people see."""
 
 
 @click.command(cls=Command, examples=("provd doctor", "provd doctor --json | jq -r '.findings[].next'"))
@@ -78,10 +80,12 @@ def _lines(checked: list[Checked]) -> Iterator[str]:
     if skipped:
         yield from output.wrapped(f"{output.symbol(SKIPPED, ' skipped')} ", 10, f"{', '.join(skipped)}: nobody tells")
     for each in checked:
-        for result in each.results:
+        for result in each.results[:_SHOWN]:
             word = f"{result.level:<7}"
             yield from output.wrapped(f"{output.symbol(result.level, f' {word}')} {each.name:<12}", 22, result.what)
             if result.why:
                 yield from output.wrapped(f"{'':<22}why: ", 27, output.printable(result.why))
             if result.next:
                 yield f"{'':<22}next: {output.printable(result.next)}"
+        if (more := len(each.results) - _SHOWN) > 0:
+            yield f"{'':<22}and {more} more: provd doctor --json"

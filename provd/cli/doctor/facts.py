@@ -80,7 +80,8 @@ class Facts:
     """All that the checks know. `answer` is `daemon.status`; {} where none came, then `absence` says why.
 
     `peer` is the process that listens, where it can be seen; `mistake` what is wrong with the configuration, and the
-    hint; `now` is in nanoseconds of the wall clock.
+    hint; `code_at` when the daemon's code was put where it is, 0 if nobody knows. That and `now` are nanoseconds of the
+    wall clock.
     """
 
     socket: str
@@ -95,6 +96,7 @@ class Facts:
     config: str = ""
     mistake: tuple[str, str] | None = None
     unit: Unit | None = None
+    code_at: int = 0
     now: int = 0
     user: int = 0
 
@@ -138,6 +140,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         config=places.config_path(),
         mistake=_within(_mistake, _UNREAD),
         unit=_unit(),
+        code_at=0 if answer.get("foreign") else _within(lambda: _code_at(answer), 0),
         now=time.time_ns(),
         user=os.geteuid(),
     )
@@ -173,9 +176,14 @@ def _process_state(pid: int | None) -> str:
 
 
 def _within(work: Callable[[], T], late: T) -> T:
-    """What `work` returns, or `late` where that takes too long: a call on a dead mount cannot be ended."""
+    """What `work` returns, or `late` where it fails or takes too long: a call on a dead mount cannot be ended."""
     found: list[T] = []
-    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+
+    def do() -> None:
+        with contextlib.suppress(Exception):
+            found.append(work())
+
+    thread = threading.Thread(target=do, daemon=True)
     thread.start()
     thread.join(PATIENCE)
     return found[0] if found else late
@@ -248,6 +256,12 @@ def _mistake() -> tuple[str, str] | None:
             shown = root.decode("utf-8", "backslashreplace")
             return f"the root {shown} is no directory", "make it, or take it out of roots: provd would not start"
     return None
+
+
+def _code_at(answer: Json) -> int:
+    """When the package that the daemon runs was written, if it can be seen from here."""
+    package = answer.get("package")
+    return 0 if package is None else os.stat(os.path.join(local_path(package), b"__init__.py")).st_mtime_ns
 
 
 def _unit() -> Unit | None:

@@ -87,7 +87,12 @@ def version(facts: Facts) -> Iterator[Result]:
     if not isinstance(told, str):
         return
     if told == facts.version:
-        yield ok(f"daemon and command are both {told}")
+        started = facts.answer.get("started_at")
+        if isinstance(started, str) and started.isdigit() and facts.code_at > int(started):
+            why = "it was installed again meanwhile; the daemon goes on with what it was started with"
+            yield warn("version", f"the code of the daemon is newer than itself ({told})", why, "provd restart")
+        else:
+            yield ok(f"daemon and command are both {told}")
         return
     shown = output.printable(told)
     there = facts.answer.get("package")
@@ -153,6 +158,9 @@ def _unit(facts: Facts, it: Unit) -> Iterator[Result]:
         beside = f"process {pid} runs beside it" if facts.answered else "so no daemon runs"
         next_step = "provd stop; provd start" if facts.answered else "provd start"
         yield warn("unit.inactive", f"{it.name} is installed and does not run", beside, next_step)
+    elif it.active == "activating" and not facts.answered:
+        why = "it starts just now, or ends each time and is tried again"
+        yield warn("unit.starting", f"{it.name} is starting, and nobody answers", why, f"see why: {logs}")
     elif it.pid is not None and isinstance(pid, int) and pid != it.pid and not facts.answer.get("foreign"):
         yield warn(
             "unit.other",
