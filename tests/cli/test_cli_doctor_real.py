@@ -390,6 +390,21 @@ def test_with_too_few_watches_the_fix_names_the_limit_that_binds(confined: Confi
     assert f"next: {fix}" in status
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_state_directory_that_cannot_be_written_or_made(home: Daemon, there: bool) -> None:
+    target = home.state if there else os.path.join(home.home, "mounted")
+    os.mkdir(target, 0o700)
+    mount = ["unshare", "-Urm", "sh", "-c", f'mount -t tmpfs -o ro,mode=700 none {target} && exec "$@"', "sh"]
+    if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no user namespace with mounts of its own may be made here")
+    home.state = os.path.join(target, "deep", "state") if not there else target
+
+    found = news(home, prefix=mount)
+
+    assert set(found) == {"socket.absent", "state.denied"}
+    assert ("cannot be written" if there else "cannot be made") in found["state.denied"]["what"]
+
+
 def test_a_state_directory_on_a_small_disk(confined: Confined) -> None:
     os.mkdir(confined.state, 0o700)
     confined.setup = f"mount -t tmpfs -o size=100m,mode=700 none {confined.state}"
