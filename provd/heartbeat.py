@@ -76,19 +76,19 @@ class Heartbeat:
         self._notifier.ping()
 
     async def _until(self, trouble: str, shown: Callable[[], Awaitable[bool]]) -> None:
-        """Asks until something has shown itself; that it has not is told once."""
-        told = False
+        """Asks until something has shown itself; that it has not in a while is told once."""
+        tries = 0
         while not await self._tried(shown):
-            if not told:
+            tries += 1
+            if tries == _LOOKS // _PART:
                 log.warning("no sign of life yet", why=trouble)
-            told = True
 
     async def _tried(self, shown: Callable[[], Awaitable[bool]]) -> bool:
         """One question; what fails has shown nothing, and is asked again a little later."""
         try:
             return await shown()
         except Exception as e:  # noqa: BLE001  whatever it is: without a sign systemd will see to it
-            log.warning("no sign of life", reason=repr(e))
+            log.warning("no sign of life", why=repr(e))
             await asyncio.sleep(self._again)
             return False
 

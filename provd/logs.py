@@ -7,6 +7,7 @@ gone, nobody reads) is dropped: no work depends on it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
@@ -41,6 +42,7 @@ def configure(log_format: str | None, *, log_file: str | None = None, level: str
         logger_factory=lambda *_: _Lines(write),
         cache_logger_on_first_use=True,
     )
+    logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)
 
 
 def set_level(level: str) -> None:
@@ -96,6 +98,16 @@ def _target(log_file: str | None) -> tuple[Callable[[bytes], object], bool]:
 def _write_error(data: bytes) -> None:
     if sys.stderr is not None:  # it was closed when we were started: then 2 may be anything
         os.write(sys.stderr.fileno(), data)
+
+
+class _Libraries(logging.Handler):
+    """What libraries say (asyncio: of a task that failed and nobody waited for) is said as all else is."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Takes one message."""
+        level = next((name for name, number in LEVELS.items() if record.levelno <= number), "error")
+        more = {"exc_info": record.exc_info} if record.exc_info else {}
+        getattr(structlog.get_logger(), level)(record.getMessage(), library=record.name, **more)
 
 
 class _Lines:

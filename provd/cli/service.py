@@ -80,11 +80,13 @@ def uninstall(where: Systemd | Launchd) -> int:
     """Stop the service and remove its file. What provd remembers stays."""
     with serving.told():
         before = where.service()
+        anything = False
         for line in where.uninstall():
+            anything = True
             output.note(line)
-    if before is None:
+    if not anything:
         output.note("no service of provd is installed here")
-    else:
+    elif before is not None:
         state = services.option(before.command, "--state") or (places.state_dir() if where.user is None else None)
         kept = state or f"/var/lib/provd/{where.user}"
         output.note(f"what it remembers stays in {output.printable(kept)}")

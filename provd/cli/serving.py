@@ -47,14 +47,19 @@ def directories(roots: Sequence[str]) -> tuple[bytes, ...]:
 
 
 def meant(socket: str) -> Service | None:
-    """The installed service, where it answers at this socket."""
+    """The installed service, where it answers at this socket and its manager can be told anything."""
     service = services.found()
     if service is None:
         return None
     own = service.socket or services.manager(service).socket
     if own is None and not any(os.environ.get(name) for name in _NAMED):
         own = places.socket_path()  # its manager has no such variable
-    return service if own == socket else None
+    if own != socket:
+        return None
+    if service.active == "unknown":
+        output.warn(f"the manager of {service.name} does not answer: going on without it")
+        return None
+    return service
 
 
 def is_ours(service: Service) -> bool:
@@ -111,8 +116,8 @@ def same_state(client: Client, at: Place) -> str:
 
 
 def end(client: Client, timeout: float) -> None:
-    """Tells the daemon to stop and waits until its process has ended; raises Failure."""
-    with Process.of(client) as process:
+    """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable."""
+    with _process(client) as process:
         client.call("daemon.shutdown")
         deadline = time.monotonic() + timeout
         client.timeout = timeout
@@ -125,3 +130,12 @@ def end(client: Client, timeout: float) -> None:
         if not process.ended(deadline):
             message = f"{said} and its process {process.pid} still runs after {timeout:g} s"
             raise Failure(message, f"see what it logs, or end it: kill {process.pid}")
+
+
+def _process(client: Client) -> Process:
+    """The daemon's process; where the daemon does not answer, the system still knows its number."""
+    try:
+        return Process.of(client)
+    except ProvdUnreachable as error:
+        pid = client.peer_pid()
+        raise ProvdUnreachable(error.message, f"end its process: kill {pid}" if pid else error.hint) from None

@@ -71,7 +71,7 @@ def _carried() -> dict[str, str]:
     """The variables that lead to the configuration, where they say something else than the manager would."""
     carried = {}
     home = os.environ.get("HOME")
-    if home and home != _home_of_the_system():
+    if home and home != home_of_the_system():
         carried["HOME"] = home
     config = os.environ.get("XDG_CONFIG_HOME")
     if config and os.path.isabs(config):
@@ -79,7 +79,8 @@ def _carried() -> dict[str, str]:
     return carried
 
 
-def _home_of_the_system() -> str | None:
+def home_of_the_system() -> str | None:
+    """This user's home as the system has it, which is what a manager takes, whatever `$HOME` says here."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

@@ -11,7 +11,7 @@ import pwd
 from typing import TYPE_CHECKING, Final
 
 from provd import places
-from provd.services import owned, units
+from provd.services import itself, owned, units
 from provd.services.base import Plan, Service, ServiceError
 from provd.services.running import MISSING, QUICK, SLOW, Ran, run
 
@@ -98,10 +98,11 @@ class Systemd:
         scope = "system" if self.user is not None else "user"
         name = "provd@.service" if self.user is not None else self.name
         if self.user is None:
-            home = os.path.expanduser("~")
             yield os.path.join(os.path.dirname(os.path.dirname(places.config_path())), "systemd", "user", name)
-            yield os.path.join(home, ".config/systemd/user", name)
-            yield os.path.join(home, ".local/share/systemd/user", name)
+            for home in dict.fromkeys((os.path.expanduser("~"), itself.home_of_the_system())):
+                if home is not None:
+                    yield os.path.join(home, ".config/systemd/user", name)
+                    yield os.path.join(home, ".local/share/systemd/user", name)
         for base in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"):
             yield os.path.join(base, "systemd", scope, name)
 

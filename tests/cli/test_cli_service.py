@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from fake_daemon import Cli, FakeDaemon
 from starting import Home
+from support import HANG
 
 from provd import services
 from provd.services import Plan, Ran, Service, ServiceError, Systemd, itself, option
@@ -73,6 +75,17 @@ def test_install_again_changes_nothing(managed: Home) -> None:
 
     assert managed.told() == ["enable", "start", "restart"]
     assert managed.hello()["roots"] == [managed.root]
+
+
+@_USER
+def test_install_after_an_upgrade_takes_the_new_program(managed: Home) -> None:
+    managed.provd("service", "install")
+    words = ["service", "install"]
+    code = f"import sys, provd; provd.__version__ = '99'; from provd.cli import main; sys.exit(main({words}))"
+
+    subprocess.run([sys.executable, "-c", code], env=managed.environment(), timeout=HANG, check=True)
+
+    assert managed.told() == ["enable", "start", "restart"]
 
 
 @_USER
@@ -219,6 +232,23 @@ def test_without_a_manager_that_answers(managed: Home) -> None:
     assert "does not answer" in done.err or "systemd does not run here" in done.err
     assert "provd start runs it in the background" in done.err
     assert not os.path.exists(managed.unit)
+
+
+@_USER
+def test_where_the_manager_has_gone_it_runs_in_the_background(managed: Home) -> None:
+    managed.provd("service", "install")
+    managed.provd("stop")
+    with open(os.path.join(managed.bin, "no-bus"), "w"):
+        pass
+
+    done = managed.provd("start")
+
+    pid = managed.hello()["pid"]
+    assert done.err.splitlines() == [
+        "provd: the manager of provd.service does not answer: going on without it",
+        f"started in the background (pid {pid}); it logs to {managed.log}",
+    ]
+    assert managed.provd("stop").err.endswith("\nstopped\n")
 
 
 @_USER
@@ -389,6 +419,7 @@ def test_found_never_raises_and_starts_nothing_where_nothing_is_installed(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(itself, "home_of_the_system", lambda: None)
     notes = Notes()
 
     if not os.path.exists("/etc/systemd/system/provd@.service"):
@@ -411,6 +442,20 @@ def test_found_never_raises_and_starts_nothing_where_nothing_is_installed(
         None,
     )
     assert silent.socket == "/a b/provd.sock"
+
+
+def test_a_unit_is_found_in_the_home_that_its_manager_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(itself, "home_of_the_system", lambda: str(tmp_path))
+    unit = tmp_path / ".config/systemd/user/provd.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\nExecStart=/x/provd run\n")
+
+    found = services.found(lambda *_: Ran(127))
+
+    assert found is not None
+    assert found.file == str(unit)
 
 
 def test_the_words_of_a_found_service() -> None:

@@ -86,6 +86,7 @@ def test_several_at_once_start_one(home: Home) -> None:
     assert sorted(told) == [f"already running (pid {pid})\n"] * 3 + [
         f"started in the background (pid {pid}); it logs to {home.log}\n"
     ]
+    assert "uses the state directory" not in read(home.log)  # the others did not even try
 
 
 def test_what_the_daemon_says_is_the_reason(home: Home) -> None:
@@ -151,6 +152,7 @@ def test_a_daemon_that_still_ends_is_waited_for(home: Home, make_daemon: Callabl
     while not os.path.exists(home.log) or "uses the state directory" not in read(home.log):
         assert time.monotonic() < deadline
         assert start.poll() is None
+        time.sleep(0.005)  # as the support's daemon waits for what cannot tell
     ending.stop()
 
     assert start.communicate(timeout=HANG)[1].decode().startswith("started in the background")

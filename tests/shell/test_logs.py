@@ -165,6 +165,17 @@ def test_a_fault_comes_with_its_traceback(there: Journal) -> None:
     assert event["MESSAGE"] == f"it failed\n{event['PROVD_EXCEPTION']}"
 
 
+def test_what_a_library_says_is_said_with_its_importance(there: Journal) -> None:
+    there.run(
+        "logs.configure(None); import logging; log = logging.getLogger('asyncio'); log.info('not this')\n"
+        "log.warning('slow %d', 1)\ntry: 1 / 0\nexcept Exception: log.error('task failed', exc_info=True)"
+    )
+    first, second = there.events()
+    assert (first["MESSAGE"], first["PRIORITY"], first["PROVD_LIBRARY"]) == ("slow 1 library=asyncio", "4", "asyncio")
+    assert (second["PROVD_EVENT"], second["PRIORITY"]) == ("task failed", "3")
+    assert second["PROVD_EXCEPTION"].endswith("ZeroDivisionError: division by zero")
+
+
 def test_where_no_journal_takes_fields_there_are_lines(there: Journal) -> None:
     os.unlink(there.path)
     there.run(f"logs.configure(None)\n{SAY}")
