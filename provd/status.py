@@ -33,6 +33,7 @@ _FIRST: Final = 100
 _YOUNG: Final = 1.0
 """Seconds for which what was told of a root may be told again beside another one."""
 _LIMITS: Final = "/proc/sys/fs/inotify"
+_OF_NAMESPACE: Final = "/proc/sys/user/max_inotify_watches"
 
 
 class Counters(Protocol):
@@ -232,12 +233,21 @@ def descriptors() -> dict[str, int]:
 
 
 def inotify_limits() -> dict[str, int]:
-    """The system's limits of inotify, by their names under fs.inotify, as far as they are known."""
-    limits = {}
-    for name in ("max_user_watches", "max_user_instances", "max_queued_events"):
-        try:
-            with open(f"{_LIMITS}/{name}", encoding="ascii") as f:
-                limits[name] = int(f.read())
-        except (OSError, ValueError):
-            continue
+    """The system's limits of inotify, by their names under fs.inotify, as far as they are known.
+
+    `max_inotify_watches` is that of the daemon's user namespace, where it is lower than the system's.
+    """
+    names = ("max_user_watches", "max_user_instances", "max_queued_events")
+    limits = {name: limit for name in names if (limit := _number_in(f"{_LIMITS}/{name}")) is not None}
+    own = _number_in(_OF_NAMESPACE)
+    if own is not None and own < limits.get("max_user_watches", 0):
+        limits["max_inotify_watches"] = own
     return limits
+
+
+def _number_in(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None

@@ -200,4 +200,9 @@ def test_the_limits_of_the_system_are_told_as_far_as_they_are_known(
     (tmp_path / "max_user_watches").write_text("8192\n")
     (tmp_path / "max_user_instances").write_text("odd\n")
     monkeypatch.setattr("provd.status._LIMITS", os.fspath(tmp_path))
+    monkeypatch.setattr("provd.status._OF_NAMESPACE", os.fspath(tmp_path / "own"))
     assert inotify_limits() == {"max_user_watches": 8192}
+    (tmp_path / "own").write_text("8192\n")
+    assert inotify_limits() == {"max_user_watches": 8192}
+    (tmp_path / "own").write_text("50\n")
+    assert inotify_limits() == {"max_user_watches": 8192, "max_inotify_watches": 50}
