@@ -209,6 +209,8 @@ async def _serve(settings: Settings, store: Store, run: str, listening: BoundSoc
 
 async def _settle(store: Store, run: str) -> None:
     """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
+    if (migrated := store.migrated()) is not None:
+        log.info("the store was migrated, and the old one is kept for now", **migrated)
     try:
         gone = await settle(store, run)
     except Exception as e:  # noqa: BLE001  it is kept, whatever happened to what was read

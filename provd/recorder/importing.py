@@ -30,7 +30,7 @@ from provd.store import Store, Writer
 from provd.store.keys import Stored
 from provd.store.precedents import Imported, Precedents, note_imported, note_wanted
 
-_SLICE: Final = 64
+_SLICE: Final = 250
 """Lines taken in one command: others are committed in between."""
 _PATIENCE: Final = 30.0
 _ATTEMPTS: Final = 16

@@ -95,9 +95,9 @@ class Precedents:
         return any(old.entry.version == version for old in self._view.archived(entry_id))
 
 
-def note_imported(writer: Writer, entry_id: EntryId, made: str, origin: Imported) -> list[EntryId]:
+def note_imported(writer: Writer, entry_id: EntryId, made: str, here: Imported) -> list[EntryId]:
     """Keeps what an imported precedent is here; returns the entries that waited for it and are as they were then."""
-    writer.put_import(entry_id, _IMPORTED + keys.short_hash(made.encode()), _encode(origin))
+    writer.put_import(entry_id, _IMPORTED + keys.short_hash(made.encode()), _encode(here))
     out = []
     for name, row in writer.import_rows(entry_id, _WANTED + keys.short_hash(made.encode())):
         writer.put_import(entry_id, name, None)
