@@ -115,13 +115,14 @@ class Importing:
             if dep.made is not None:
                 clock.parse(dep.made)
         value, _ = portable.stored(told)
+        own = made.exact and renewed.exact
         return Coming(
             id=portable.entry_id(told, root, moved),
             line=told,
             deps=deps,
             identity=b"" if value is None else entries.identity(value),
-            clock=self._clocks.started - 1 if since is None else since.position,
-            own=made.exact and renewed.exact,
+            clock=since.position if own and since is not None else self._clocks.started - 1,
+            own=own,
             renewed=clock.parse(told.renewed).position,
         )
 
@@ -188,7 +189,7 @@ class Bring:
         coming = self.coming
         precedents = Precedents(writer)
         known = precedents.imported(coming.id, coming.line.made)
-        if known is None and coming.own and precedents.holds(coming.id, coming.line.version):
+        if known is None and coming.own and precedents.holds(coming.id, coming.line.version, coming.renewed):
             return Outcome.UNCHANGED
         revoked = coming.line.standing == "revoked"
         if known is not None and (revoked or coming.renewed <= known.renewed):
