@@ -49,7 +49,7 @@ class Outcome(StrEnum):
 class Coming(msgspec.Struct, frozen=True):
     """A line, understood. `clock` is the position that its clock is worth here, `own` whether its version is ours.
 
-    `renewed` is its newest record as a position of the store that wrote it.
+    `made` and `renewed` are its version and its newest record as positions of the store that wrote it.
     """
 
     id: EntryId
@@ -58,6 +58,7 @@ class Coming(msgspec.Struct, frozen=True):
     identity: bytes
     clock: int
     own: bool
+    made: int
     renewed: int
 
     @property
@@ -123,6 +124,7 @@ class Importing:
             identity=b"" if value is None else entries.identity(value),
             clock=since.position if own and since is not None else self._clocks.started - 1,
             own=own,
+            made=clock.parse(told.made).position,
             renewed=clock.parse(told.renewed).position,
         )
 
@@ -189,7 +191,7 @@ class Bring:
         coming = self.coming
         precedents = Precedents(writer)
         known = precedents.imported(coming.id, coming.line.made)
-        if known is None and coming.own and precedents.holds(coming.id, coming.line.version, coming.renewed):
+        if known is None and coming.own and precedents.holds(coming.id, coming.made, coming.renewed):
             return Outcome.UNCHANGED
         revoked = coming.line.standing == "revoked"
         if known is not None and (revoked or coming.renewed <= known.renewed):
