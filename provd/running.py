@@ -151,6 +151,8 @@ class Running:
 
     async def _settle(self) -> None:
         """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
+        if (migrated := self._store.migrated()) is not None:
+            log.info("the store was migrated, and the old one is kept for now", **migrated)
         try:
             gone = await settle(self._store, self._run)
         except Exception as e:  # noqa: BLE001  it is kept, whatever happened to what was read

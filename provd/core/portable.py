@@ -199,8 +199,7 @@ def _moved_dependency(dep: Dependency, moved: Moved | None) -> Dependency:
 def _moved(path: bytes, moved: Moved | None) -> bytes:
     if moved is None or not is_under(path, moved[0]):
         return path
-    rest = path[len(moved[0].rstrip(b"/")) :]
-    return (moved[1].rstrip(b"/") + rest) or b"/"
+    return moved[1] if path == moved[0] else moved[1].rstrip(b"/") + path[len(moved[0].rstrip(b"/")) :]
 
 
 def _raw(given: msgspec.Raw | msgspec.UnsetType) -> bytes | None:

@@ -30,7 +30,7 @@ from provd.store import Store, Writer
 from provd.store.keys import Stored
 from provd.store.precedents import Imported, Precedents, note_imported, note_wanted
 
-_SLICE: Final = 64
+_SLICE: Final = 250
 """Lines taken in one command: others are committed in between."""
 _PATIENCE: Final = 30.0
 _ATTEMPTS: Final = 16
@@ -49,7 +49,7 @@ class Outcome(StrEnum):
 class Coming(msgspec.Struct, frozen=True):
     """A line, understood. `clock` is the position that its clock is worth here, `own` whether its version is ours.
 
-    `renewed` is its newest record as a position of the store that wrote it.
+    `made` and `renewed` are its version and its newest record as positions of the store that wrote it.
     """
 
     id: EntryId
@@ -58,6 +58,7 @@ class Coming(msgspec.Struct, frozen=True):
     identity: bytes
     clock: int
     own: bool
+    made: int
     renewed: int
 
     @property
@@ -115,13 +116,15 @@ class Importing:
             if dep.made is not None:
                 clock.parse(dep.made)
         value, _ = portable.stored(told)
+        own = made.exact and renewed.exact
         return Coming(
             id=portable.entry_id(told, root, moved),
             line=told,
             deps=deps,
             identity=b"" if value is None else entries.identity(value),
-            clock=self._clocks.started - 1 if since is None else since.position,
-            own=made.exact and renewed.exact,
+            clock=since.position if own and since is not None else self._clocks.started - 1,
+            own=own,
+            made=clock.parse(told.made).position,
             renewed=clock.parse(told.renewed).position,
         )
 
@@ -188,7 +191,7 @@ class Bring:
         coming = self.coming
         precedents = Precedents(writer)
         known = precedents.imported(coming.id, coming.line.made)
-        if known is None and coming.own and precedents.holds(coming.id, coming.line.version):
+        if known is None and coming.own and precedents.holds(coming.id, coming.made, coming.renewed):
             return Outcome.UNCHANGED
         revoked = coming.line.standing == "revoked"
         if known is not None and (revoked or coming.renewed <= known.renewed):

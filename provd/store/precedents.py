@@ -87,17 +87,19 @@ class Precedents:
         row = self._view.import_row(entry_id, _IMPORTED + keys.short_hash(made.encode()))
         return None if row is None else _imported(row)
 
-    def holds(self, entry_id: EntryId, version: int) -> bool:
-        """Whether a key has a precedent of that version."""
+    def holds(self, entry_id: EntryId, version: int, renewed: int) -> bool:
+        """Whether a key has a precedent of that version, whose newest record was at `renewed` once."""
         there = self._view.entry(entry_id)
         if there is not None and there.version == version:
+            return True
+        if self._view.is_archived(entry_id, renewed):  # so that a long archive need not be read for each of it
             return True
         return any(old.entry.version == version for old in self._view.archived(entry_id))
 
 
-def note_imported(writer: Writer, entry_id: EntryId, made: str, origin: Imported) -> list[EntryId]:
+def note_imported(writer: Writer, entry_id: EntryId, made: str, here: Imported) -> list[EntryId]:
     """Keeps what an imported precedent is here; returns the entries that waited for it and are as they were then."""
-    writer.put_import(entry_id, _IMPORTED + keys.short_hash(made.encode()), _encode(origin))
+    writer.put_import(entry_id, _IMPORTED + keys.short_hash(made.encode()), _encode(here))
     out = []
     for name, row in writer.import_rows(entry_id, _WANTED + keys.short_hash(made.encode())):
         writer.put_import(entry_id, name, None)

@@ -157,6 +157,19 @@ def test_a_place_to_go_on_from_that_nobody_told_is_refused(own: Workspace, after
     assert refused.value.code == "params"
 
 
+def test_what_is_there_all_the_while_is_told_though_others_write(own: Workspace) -> None:
+    own.write("a")
+    for number in range(60):
+        own.put(f"k{number:02}", "file:a", value=number)
+    told: list[Json] = []
+    for number, page in enumerate(pages(own, limit=7)):
+        told += page["entries"]
+        own.put(f"k{5 * number:02}", "file:a", value="other")
+        own("entry.put", key=f"j{number}", value=1, deps=[])
+    assert {line["key"] for line in told} >= {f"k{number:02}" for number in range(60)}
+    assert len({(line["key"], line["made"], line["standing"]) for line in told}) == len(told)
+
+
 # carrying over
 
 
