@@ -82,7 +82,7 @@ Dependencies: what an entry rests on. It is fresh while all of them are.
 
 A relative path means what it means in the current directory. Globs know * ?
 [..] [!..] ** (quote them); a leading dot is matched only by a dot. .git/ is
-left out of sets unless a dependency lies in it (provd watch add --ignore says else).
+left out of sets, unless a dependency lies in it or the root has other rules.
 Write file: before a name that has a colon: file:a:b.
 
   provd put api --value-file api.md --sums sums          # as it was read
