@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, shell_complete, split_arg_string
 
 from provd.cli import output
-from provd.cli.command import Command
+from provd.cli.command import Command, Usage
 
 VARIABLE: Final = "_PROVD_COMPLETE"
 
@@ -147,12 +147,14 @@ def answer(app: click.Command, instruction: str) -> int:
         "provd completion fish > ~/.config/fish/completions/provd.fish",
     ),
 )
-@click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(list(SCRIPTS)))
-def completion(shell: str) -> int:
+@click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(list(SCRIPTS)), required=False)
+def completion(shell: str | None) -> int:
     """The script that completes commands, options, paths and keys in a shell.
 
     For zsh, in ~/.zshrc before compinit: fpath=(~/.zfunc $fpath). Keys are those of the running
     daemon; where none answers there are none.
     """
+    if shell is None:
+        raise Usage("nothing says for which shell", "provd completion bash, or zsh, or fish")
     output.line(SCRIPTS[shell].rstrip("\n"))
     return 0

@@ -71,8 +71,8 @@ provd since C tells what happened after C, and whether the log is whole there.
 _DEPENDENCIES: Final = """\
 Dependencies: what an entry rests on. It is fresh while all of them are.
 
-  file:PATH     what reading PATH gives, links followed. Missing is an answer too:
-                it is dirty when the file appears. PATH alone means the same
+  file:PATH     what reading PATH gives, links followed. Missing is an answer,
+                too: dirty when the file appears. PATH alone means the same
   dir:PATH      the names and types directly inside
   names:GLOB    which paths match, and their types
   glob:GLOB     those, and their contents
@@ -80,13 +80,13 @@ Dependencies: what an entry rests on. It is fresh while all of them are.
   object:ID     something that is no file: dirty when an action declares a write
   entry:KEY     another entry: its version, and it is only as good as that is
 
-A relative path means what it means in the current directory. Globs know * ? [..]
-[!..] and ** (quote them); a leading dot is matched only by a dot. .git/ is left
-out of sets unless a dependency lies in it (provd watch add --ignore says else).
+A relative path means what it means in the current directory. Globs know * ?
+[..] [!..] ** (quote them); a leading dot is matched only by a dot. .git/ is
+left out of sets, unless a dependency lies in it or the root has other rules.
 Write file: before a name that has a colon: file:a:b.
 
-  provd put api --value-file api.md --sums sums          # files, as they were read
-  provd put conf --value none --dep file:my.conf --as-of-now         # its absence
+  provd put api --value-file api.md --sums sums          # as it was read
+  provd put conf --value none --dep file:my.conf --as-of-now    # its absence
   provd put routes --value-file r --dep 'glob:src/**/*.py' --as-of-now
   provd put scale --value 3 --dep object:svc:api --fetched-at $c
   provd put plan --value-file p --dep entry:api --fetched-at $c

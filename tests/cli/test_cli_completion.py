@@ -1,0 +1,165 @@
+"""completion: what the shells themselves complete, with a real daemon behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_daemon import Cli, FakeDaemon, Silence
+from real_cli import RealCli
+from support import HANG
+
+from provd.cli.app import modules
+from provd.cli.completion import SCRIPTS
+
+if TYPE_CHECKING:
+    from support import Daemon
+
+# what is typed before the tabulator, and the words that stand there after it
+_LINES = {
+    "provd revali": ["revalidate"],
+    "provd watch ad": ["watch", "add"],
+    "provd put k --based": ["put", "k", "--based-on"],
+    "provd check --verify l": ["check", "--verify", "log"],
+    "provd check pla": ["check", "plain"],
+    "provd check ns:al": ["check", "ns:alpha"],
+    "provd exec --if-usable ns:al": ["exec", "--if-usable", "ns:alpha"],
+    "provd put k --dep tr": ["put", "k", "--dep", "tree:"],
+    "provd put k --dep src/on": ["put", "k", "--dep", "src/only.py"],
+    "provd put k --dep file:src/on": ["put", "k", "--dep", "file:src/only.py"],
+    "provd put k --dep entry:ns:al": ["put", "k", "--dep", "entry:ns:alpha"],
+    "provd put k --value-file src/on": ["put", "k", "--value-file", "src/only.py"],
+    "provd run --root sr": ["run", "--root", "src/"],
+    "provd help exit": ["help", "exit-codes"],
+    "provd help action en": ["help", "action", "end"],
+    "provd completion zs": ["completion", "zsh"],
+}
+_BASH = """\
+bind 'set enable-bracketed-paste off'; bind 'set bell-style none'
+args() { printf '<%s>' "$@"; echo '=e''nd'; }
+eval "$(provd completion bash)"
+"""
+
+
+@pytest.fixture
+def cli(module_daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RealCli:
+    """A root with two entries and a file, and `provd` on the PATH of `environment()`."""
+    cli = RealCli(module_daemon, capsys, monkeypatch)
+    os.makedirs(os.path.join(cli.root, "src"))
+    os.makedirs(os.path.join(cli.root, "bin"))
+    cli.write("src/only.py", "x\n")
+    cli.write("bin/provd", f'#!/bin/sh\nexec "{sys.executable}" -m provd "$@"\n')
+    os.chmod(os.path.join(cli.root, "bin", "provd"), 0o755)
+    for key in ("plain", "ns:alpha", "ns:beta"):
+        cli("put", key, "--no-deps")
+    return cli
+
+
+def _environment(cli: RealCli) -> dict[str, str]:
+    environment = cli.environment()
+    own = {"PATH": f"{cli.root}/bin:{environment['PATH']}", "TERM": "dumb", "PS1": "$ ", "LC_ALL": "C.UTF-8"}
+    return environment | own
+
+
+def _shell(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"there is no {name} here")
+    return found
+
+
+def test_bash_completes_what_is_typed(cli: RealCli) -> None:
+    shell = _shell("bash")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cli.root)
+        os.execve(shell, [shell, "--norc", "--noprofile", "-i"], _environment(cli))
+    with open(terminal, "r+b", buffering=0) as typed:
+        typed.write(_BASH.encode())
+        for line, words in _LINES.items():
+            # At the line's beginning a function is put that prints the words instead of running them.
+            typed.write(line.encode() + b"\t\x01args \n")
+            said = ""
+            while "=end" not in said:
+                said += typed.read(1).decode(errors="replace")
+            told = re.findall(r"<([^<>]*)>", said.rpartition("<provd>")[2])
+            assert told == words, said
+        typed.write(b"exit\n")
+        os.waitpid(pid, 0)
+
+
+def test_fish_completes_what_is_typed(cli: RealCli) -> None:
+    shell = _shell("fish")
+    for line, words in _LINES.items():
+        script = f"provd completion fish | source; complete -C {line!r}"
+        done = subprocess.run(
+            [shell, "--no-config", "-c", script],
+            cwd=cli.root,
+            env=_environment(cli),
+            capture_output=True,
+            text=True,
+            timeout=HANG,
+            check=True,
+        )
+        offered = [found.partition("\t")[0] for found in done.stdout.splitlines()]
+        assert words[-1] in offered, (line, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_the_script_is_one_that_the_shell_takes(cli: RealCli, shell: str) -> None:
+    script = cli("completion", shell).out
+
+    assert script == SCRIPTS[shell]
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, timeout=HANG, check=True)
+
+
+def _ask(cli: RealCli | Cli, line: str, monkeypatch: pytest.MonkeyPatch, shell: str = "zsh") -> list[list[str]]:
+    """What a script is told: type, value and help of each."""
+    monkeypatch.setenv("_PROVD_COMPLETE", f"{shell}_complete")
+    monkeypatch.setenv("COMP_LINE", line)
+    found = [each.split("\t") for each in cli().out.splitlines()]
+    monkeypatch.delenv("_PROVD_COMPLETE")
+    return [each for each in found if each != [""]]
+
+
+def test_every_command_is_offered_with_its_line(cli: RealCli, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _ask(cli, "provd ", monkeypatch)
+
+    assert [value for _, value, _ in found] == list(modules())
+    assert all(kind == "plain" and told for kind, _, told in found)
+
+
+def test_keys_are_those_of_the_scope_that_is_meant(cli: RealCli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("put", "elsewhere", "--no-deps", "--scope", "other")
+
+    assert _ask(cli, "provd check ns:", monkeypatch) == [["plain", "ns:alpha", ""], ["plain", "ns:beta", ""]]
+    assert _ask(cli, "provd check ns:", monkeypatch, "bash") == [["plain", "alpha", ""], ["plain", "beta", ""]]
+    assert _ask(cli, "provd check --scope other ", monkeypatch) == [["plain", "elsewhere", ""]]
+    assert _ask(cli, "provd check --root /nowhere ", monkeypatch) == []
+    assert _ask(cli, "provd get plain ", monkeypatch) == []
+
+
+@pytest.mark.parametrize("line", ["provd check ", "provd put k --dep entry:", "provd exec --if-usable "])
+def test_without_a_daemon_nothing_is_said(cli: RealCli, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setenv("PROVD_SOCKET", os.path.join(cli.root, "none"))
+
+    assert _ask(cli, line, monkeypatch) == []
+
+
+def test_a_daemon_that_does_not_answer_is_not_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeDaemon(daemon_hello=Silence()) as fake:
+        assert _ask(Cli(fake, capsys, monkeypatch), "provd check ", monkeypatch) == []
+
+
+def test_an_unknown_shell(cli: RealCli) -> None:
+    assert "'bash', 'zsh', 'fish'" in cli("completion", "csh", code=2).err
+    assert cli("completion", code=2).err.endswith("\n  next: provd completion bash, or zsh, or fish\n")

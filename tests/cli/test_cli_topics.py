@@ -1,0 +1,106 @@
+"""help: topics that are right, and the help of every command by its name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_daemon import Cli, FakeDaemon
+
+from provd import cli as command_line
+from provd.cli import child, verdicts
+from provd.cli.topics import TOPICS
+from provd.core.dependency import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    with FakeDaemon() as fake:
+        yield Cli(fake, capsys, monkeypatch)
+
+
+def test_help_alone_lists_commands_and_topics(cli: Cli) -> None:
+    got = cli("help")
+
+    assert got.out.startswith(cli("--help").out)
+    assert all(f"\nprovd help {topic} " in got.out for topic in TOPICS)
+    assert len(got.out.splitlines()) <= 44
+
+
+@pytest.mark.parametrize("words", [["put"], ["action", "end"], ["watch"], ["exec"], ["try"], ["help"]])
+def test_help_on_a_command_is_its_help(cli: Cli, words: list[str]) -> None:
+    assert cli("help", *words).out == cli(*words, "--help").out
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_fits_a_screen(cli: Cli, topic: str) -> None:
+    lines = cli("help", topic).out.splitlines()
+
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert "".join(lines).isascii()
+
+
+def test_the_exit_codes_are_those_of_the_code(cli: Cli) -> None:
+    told = cli("help", "exit-codes").out
+    named = {int(code): what for code, what in re.findall(r"^ {2,4}(\d+)  (\w+)", told, re.MULTILINE)}
+
+    assert named == {
+        verdicts.FRESH: "fresh",
+        verdicts.DIRTY: "dirty",
+        command_line.USAGE: "usage",
+        command_line.UNREACHABLE: "no",
+        verdicts.UNKNOWN: "unknown",
+        command_line.REFUSED: "refused",
+        command_line.INTERRUPTED: "interrupted",
+    }
+    assert f"{child.NOT_EXECUTABLE} and {child.NOT_FOUND} as a shell" in told
+    exits = re.search(r"^Exit: (.*)\.$", cli("--help").out, re.MULTILINE)
+    assert exits is not None
+    assert re.findall(r"\d", exits[1]) == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_the_dependencies_are_those_of_the_core(cli: Cli) -> None:
+    told = cli("help", "dependencies").out
+
+    assert re.findall(r"^  (\w+):[A-Z]+ ", told, re.MULTILINE) == [str(kind) for kind in Kind]
+
+
+def test_every_put_of_a_topic_is_one_that_is_taken(cli: Cli) -> None:
+    for name in ("sums", "api.md", "r", "p"):
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(f"{'0' * 64}  api.py\n")
+    answer = {"key": "k", "version": 1, "absent": [], "unproven": []}
+    cli.fake.answers["entry.put"] = answer
+    puts = [
+        line.partition("#")[0].split()[1:]
+        for topic in TOPICS
+        for line in cli("help", topic).out.splitlines()
+        if line.startswith("  provd put")
+    ]
+    assert len(puts) > 5
+    for put in puts:
+        assert cli(*(word.strip("'").replace("$c", "c:1") for word in put)).out == f"{put[1]}  version 1\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["exitcodes"], "did you mean provd help exit-codes? provd help lists all"),
+        (["clock"], None),
+        (["clokcs"], "did you mean provd help clock"),
+        (["chekc"], "did you mean provd help check? provd help lists all"),
+        (["action", "ende"], "did you mean provd help action end? provd help action lists all"),
+        (["xyzzy"], "  next: provd help lists all"),
+        (["put", "x"], "  next: provd help put"),
+    ],
+)
+def test_the_nearest_topic(cli: Cli, words: list[str], hint: str | None) -> None:
+    got = cli("help", *words, code=2 if hint else 0)
+
+    assert hint is None or hint in got.err
+    assert (got.out == "") == (hint is not None)
