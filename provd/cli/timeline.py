@@ -72,6 +72,7 @@ class Timeline:
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
         sure = "it was dirty before it was put, as far as the log knows"
+        unseen = "no record since it was put tells of a change"
         told = []
         if born and self._story.reasons:
             told.append(

@@ -177,6 +177,20 @@ def test_nothing_is_said_to_be_born_stale_where_the_log_is_not_whole(desk: Desk)
     assert not [line for line in told if "it was dirty before it was put" in line]
 
 
+def test_nothing_is_said_to_be_born_stale_of_what_nobody_watches(desk: Desk) -> None:
+    desk.save("../outside/f", "one\n")
+    desk.put("k", desk.read("../outside/f"))
+    desk.save("../outside/f", "two\n")
+
+    told = desk.pipe("why", "k").text
+
+    name = "file:/tmp/provd-HOME0000/root/../outside/f"
+    unseen = f"no record since it was put tells of a change: {name} was changed before that, or while nobody looked"
+    assert f"│   ✗ {unseen}\n" in told
+    assert "the log is not whole since then: not wholly watched: " in told
+    assert "it was dirty before it was put" not in told
+
+
 def test_what_came_back_is_not_marked(desk: Desk) -> None:
     desk.save("config.py", "one\n")
     desk.put("k", desk.read("config.py"))
