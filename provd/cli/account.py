@@ -134,7 +134,8 @@ def _mutation(mutation: Any) -> list[Piece]:
     if mutation.get("path") is not None:
         told.append(Piece(output.name(mutation["path"]), elastic=True))
     if mutation.get("at") is not None:
-        told.append(Piece(f"at {output.moment(mutation['at'])}"))
+        age = drawing.ago(mutation["at"])
+        told.append(Piece(f"at {output.moment(mutation['at'])}{', ' if age else ''}{age}"))
     if who := records.who(mutation):
         told.append(Piece(f"({who})"))
     return told

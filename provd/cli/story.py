@@ -114,6 +114,10 @@ class Story:
         """Whether the log was asked for what concerns it."""
         self.before: Event | None = None
         """The newest change, before the put, of what is dirty though nothing touched it since."""
+        self.proven_later = False
+        """Whether it was proven after it was put."""
+        self._position = 0
+        self._newest: Event | None = None
         self._answer = answer
         self._events: deque[Event] = deque(maxlen=SHOWN)
         self._others: deque[Event] = deque(maxlen=SHOWN)  # the records of objects and entries, read apart
@@ -151,13 +155,22 @@ class Story:
             place = {word: record[word] for word in ("root", "scope") if word in record}
             mine = {word: self._answer[word] for word in place if self._answer.get(word) is not None}
             if record.get("key") == self._answer.get("key") and place == mine:
-                self.own.append(Event(record))
-                self.own_count += 1
+                self._mine(Event(record))
         elif record.get("type") == "mutation" and record.get("kind") != "attrib":
-            if int(record.get("seq") or 0) < self.position and self.turn.ground.names(record):
-                self.before = Event(record)
-        elif record.get("type") == "hashed" and self.before and record.get("of") == self.before.seq:
-            records.fill(self.before.record, record)
+            if self.turn.ground.names(record):
+                self._newest = Event(record)
+        elif record.get("type") == "hashed":
+            for event in (self._newest, self.before, *self._led):
+                if event is not None and event.seq == record.get("of"):
+                    records.fill(event.record, record)
+
+    def _mine(self, event: Event) -> None:
+        self.own.append(event)
+        self.own_count += 1
+        if event.record.get("at") == self._answer.get("at"):
+            self._position, self.before, self.proven_later = event.seq, self._newest, False
+        elif event.record.get("event") == "revalidated":
+            self.proven_later = True
 
     def lead(self, record: Json, dep: str, via: str) -> None:
         """Takes a record that touched what the entry at `via` rests on, and so made the dependency `dep` dirty."""
@@ -168,9 +181,8 @@ class Story:
     @property
     def position(self) -> int:
         """Where between the records it was put as it is: at the newest support of its version, else at that."""
-        put = [e.seq for e in self.own if e.record.get("at") == self._answer.get("at")]
         version = self._answer.get("version")
-        return max([*put, version if isinstance(version, int) else 0])
+        return self._position or (version if isinstance(version, int) else 0)
 
     def newest(self) -> list[Event]:
         """The newest records of all, in order, each once."""
@@ -192,6 +204,11 @@ class Story:
         return [
             verdicts.dependency(item) for item in items if item.get("why") in _CONTENT and item.get("mutation") is None
         ]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the log has all that happened to what it rests on since it was put."""
+        return self.followed and bool(self._position) and not self.reasons and not self.proven_later
 
     def born_below(self) -> list[str]:
         """The entries that were dirty before this one was put: nothing below them was touched since."""

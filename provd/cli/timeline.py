@@ -79,7 +79,7 @@ class Timeline:
         """Whether it was dirty before it was put, as far as that can be told."""
         sure = "it was dirty before it was put, as far as the log knows"
         unseen = "no record since it was put tells of a change"
-        if born and self._story.reasons:
+        if born and not self._story.whole:
             yield f"{unseen}: {_some(born)} was changed before that, or while nobody looked"
         elif born:
             yield f"{sure}: {_some(born)} was changed between reading and remembering"

@@ -47,7 +47,7 @@ _LIFE = """\
       was sha256:3727adff524e…
       is  sha256:261a9112a291…
       touched by record 11 modified /tmp/provd-HOME0000/root/config.py
-        at YYYY-MM-DD HH:MM:SS.mmm (session s2, turn 4, action 10)
+        at YYYY-MM-DD HH:MM:SS.mmm, AGO (session s2, turn 4, action 10)
       next: read it again and put the entry anew
 """
 
@@ -79,7 +79,7 @@ summary  version 9
   file:/tmp/provd-HOME0000/root/config.py  changed
       was sha256:3727adff524e…
       is  sha256:261a9112a291…
-      touched by record 11 modified /tmp/provd-HOME0000/root/config.py at YYYY-MM-DD HH:MM:SS.mmm BY
+      touched by record 11 modified /tmp/provd-HOME0000/root/config.py at YYYY-MM-DD HH:MM:SS.mmm, AGO BY
       next: read it again and put the entry anew
 """
 
@@ -215,6 +215,24 @@ def test_the_moment_is_exact_where_the_log_can_compare(desk: Desk) -> None:
 
     assert [line[0] for line in changes] == ["├", "├", "✗", "├"]
     assert changes[2].endswith("  here it became dirty")
+
+
+def test_what_was_proven_after_the_put_is_not_called_born_stale(desk: Desk) -> None:
+    path = os.path.join(desk.daemon.root, "f")
+    desk.save("f", "one\n")
+    desk.put("k", desk.read("f"))
+    desk.daemon.rpc("entry.revalidate", key="k", root=desk.daemon.root)
+    os.link(path, os.path.join(desk.daemon.outside, "another-name"))
+    desk.clock()
+    desk.daemon.rpc("entry.revalidate", key="k", root=desk.daemon.root)
+    with open(os.path.join(desk.daemon.outside, "another-name"), "w") as file:  # what no watcher of the root is told
+        file.write("two\n")
+
+    told = desk.pipe("why", "k").text
+
+    assert told.count("○ HH:MM:SS.mmm  AGO         proven again, its clock renewed\n") == 2
+    unseen = "no record since it was put tells of a change"
+    assert f"{unseen}: file:/tmp/provd-HOME0000/root/f was changed before that, or while nobody looked\n" in told
 
 
 _CHAIN = """\
