@@ -107,7 +107,8 @@ class Timeline:
         else:
             colour = "yellow" if record.get("type") == "gap" else ""
             kind = output.printable(str(record.get("type")))
-            pieces = [Piece(word, colour) for word in f"{kind} {records.what(record)}".split(" ")]
+            writes = [records.write(write, self._near) for write in record.get("writes") or []]
+            pieces = drawing.words(f"{kind} {records.what(record | {'writes': writes})}", colour)
         if told := records.who(record):
             pieces.append(Piece(f"({told})", glue="  "))
         if event.via:

@@ -34,7 +34,7 @@ _LIFE = """\
 <bold>●</> HH:MM:SS.mmm  <dim>AGO         </><bold>put by session s1, turn 3, superseding version 8</>
 │   rests on:
 │     <red>✗</> file:/tmp/provd-HOME0000/root/config.py  read sha256:3727adff524e…
-├ HH:MM:SS.mmm  <dim>AGO         </>action begin 10 file:config.py  (session s2, turn 4)
+├ HH:MM:SS.mmm  <dim>AGO         </>action begin 10 config.py  (session s2, turn 4)
 <red>✗</> HH:MM:SS.mmm  <dim>AGO         </><yellow>~ modified</> config.py xxh3:736eedff46ea…
 │                           (session s2, turn 4, action 10)
 │                           <red>the first change since it was put</>
@@ -70,7 +70,7 @@ summary  version 9
 ● HH:MM:SS.mmm  AGO         put by session s1, turn 3, superseding version 8
 │   rests on:
 │     ✗ file:/tmp/provd-HOME0000/root/config.py  read sha256:3727adff524e…
-├ HH:MM:SS.mmm  AGO         action begin 10 file:config.py  (session s2, turn 4)
+├ HH:MM:SS.mmm  AGO         action begin 10 config.py  (session s2, turn 4)
 ✗ HH:MM:SS.mmm  AGO         ~ modified config.py xxh3:736eedff46ea…  BY  the first change since it was put
 ├ HH:MM:SS.mmm  AGO         action end 10 done  (session s2, turn 4)
 ✗ dirty    summary  (changed)
