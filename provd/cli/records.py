@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import names, output
+from provd.cli import drawing, names, output
 from provd.cli.drawing import Piece
 from provd.client import local_path, wire_path
 
@@ -92,7 +92,8 @@ def pieces(record: Json, known: str | None = None, near: Callable[[Any], str] | 
     if record.get("from") is not None:
         told.append(Piece(f"from {near(record['from'])}", elastic=True))
     if digests := _digests(record, known):
-        told.append(Piece(digests))
+        parts = digests.split(f" {output.arrow()} ") if drawing.narrow() else [digests]
+        told += [Piece(f"{output.arrow()} {part}" if at else part) for at, part in enumerate(parts)]
     return told
 
 

@@ -18,6 +18,8 @@ Json = dict[str, Any]
 
 SHOWN: Final = 50
 """Records that the story names, the newest."""
+_LOGGED: Final = "xxh3:"
+"""The algorithm of the log's own digests."""
 _PUTS: Final = 5
 """Earlier records of the entry itself that are named."""
 _CONTENT: Final = frozenset({"changed", "created", "deleted", "type-changed", "listing-changed"})
@@ -125,6 +127,7 @@ class Story:
         self._below: dict[str, int] = {}  # the newest record that touched what an entry below rests on
         self._digests = self.ground.digests
         self._mutations: dict[Any, Event] = {}
+        self._past: dict[bytes, dict[Any, str | None]] = {}  # digests by path and number, of the newest of the log
 
     def take(self, record: Json) -> None:
         """Takes a record that the daemon found to be about the paths rested on."""
@@ -159,7 +162,12 @@ class Story:
         elif record.get("type") == "mutation" and record.get("kind") != "attrib":
             if self.turn.ground.names(record):
                 self._newest = Event(record)
+            if self.ground.names(record):
+                self._past.setdefault(records.places(record)[0], {})[record.get("seq")] = record.get("digest")
         elif record.get("type") == "hashed":
+            past = self._past.get(local_path(record["path"]), {})
+            if record.get("of") in past:
+                past[record["of"]] = record.get("digest")
             for event in (self._newest, self.before, *self._led):
                 if event is not None and event.seq == record.get("of"):
                     records.fill(event.record, record)
@@ -201,9 +209,7 @@ class Story:
         if self.turn.moment() is not None:
             return []
         items = self._answer.get("evidence") or []
-        return [
-            verdicts.dependency(item) for item in items if item.get("why") in _CONTENT and item.get("mutation") is None
-        ]
+        return [verdicts.dependency(item) for item in items if item.get("why") in _CONTENT]
 
     @property
     def whole(self) -> bool:
@@ -217,11 +223,19 @@ class Story:
     def _mutation(self, event: Event) -> None:
         record = event.record
         paths = records.places(record)
-        event.known = self._digests.pop(paths[-1], None) if len(paths) > 1 else self._digests.get(paths[0])
+        event.known = self._digests.pop(paths[-1], None) if len(paths) > 1 else self._before(paths[0], event.seq)
         if known := record.get("digest") or event.known:
             self._digests[paths[0]] = known
         if record.get("digest_state") == "pending":
             self._mutations[record.get("seq")] = event
+
+    def _before(self, path: bytes, seq: int) -> str | None:
+        """The digest of a file before a record: as that record would tell it, where the log has one."""
+        known = self._digests.get(path)
+        if known is not None and known.startswith(_LOGGED):
+            return known
+        past = [digest for number, digest in self._past.get(path, {}).items() if number < seq]
+        return (past[-1] if past else None) or known
 
     def _hashed(self, record: Json) -> None:
         """The digest of a mutation, found later: shown with it, and known from then on."""
