@@ -34,7 +34,8 @@ def account(verdict: Json, label: str, faults: Sequence[Cause], *, strict: bool 
     }
     yield from _facts([f"{name} {output.printable(str(value))}" for name, value in facts.items() if value])
     for item in verdict.get("evidence") or []:
-        yield from _evidence(item, label, chains.get(verdicts.dependency(item)), strict=strict)
+        chain = chains.get(verdicts.dependency(item)) or causes.as_told(item)
+        yield from _evidence(item, label, chain if chain.below else None, strict=strict)
     if more := verdicts.more(verdict):
         yield f"  and {more} more {'dependency' if more == 1 else 'dependencies'} at fault"
     if hint := verdict.get("hint"):
@@ -134,7 +135,8 @@ def _mutation(mutation: Any) -> list[Piece]:
     if mutation.get("path") is not None:
         told.append(Piece(output.name(mutation["path"]), elastic=True))
     if mutation.get("at") is not None:
-        told.append(Piece(f"at {output.moment(mutation['at'])}"))
+        age = drawing.ago(mutation["at"])
+        told.append(Piece(f"at {output.moment(mutation['at'])}{', ' if age else ''}{age}"))
     if who := records.who(mutation):
         told.append(Piece(f"({who})"))
     return told

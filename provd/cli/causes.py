@@ -58,6 +58,11 @@ class Cause:
             yield from cause.leaves()
 
 
+def as_told(item: Json) -> Cause:
+    """A cause with the leaves that the daemon named."""
+    return Cause(item, [Cause(leaf) for leaf in item.get("because") or []])
+
+
 class Tree:
     """Finds the causes of a verdict by asking about the entries that it rests on."""
 
@@ -78,7 +83,7 @@ class Tree:
         if key not in self._known:
             self._known[key] = []  # asked once, whatever leads to it
             self._known[key] = self._asked(key)
-        return Cause(item, self._known[key] or [Cause(leaf) for leaf in item.get("because") or []])
+        return Cause(item, self._known[key]) if self._known[key] else as_told(item)
 
     def _asked(self, key: str) -> list[Cause]:
         if self._left <= 0:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import drawing, names, output
 from provd.cli.drawing import Piece
-from provd.client import local_path
+from provd.client import local_path, wire_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from provd.client import WirePath
 
 Json = dict[str, Any]
 
@@ -90,8 +92,17 @@ def pieces(record: Json, known: str | None = None, near: Callable[[Any], str] | 
     if record.get("from") is not None:
         told.append(Piece(f"from {near(record['from'])}", elastic=True))
     if digests := _digests(record, known):
-        told.append(Piece(digests))
+        parts = digests.split(f" {output.arrow()} ") if drawing.narrow() else [digests]
+        told += [Piece(f"{output.arrow()} {part}" if at else part) for at, part in enumerate(parts)]
     return told
+
+
+def write(declared: WirePath, near: Callable[[Any], str]) -> str:
+    """What an action declared; a file by its name, as `near` tells it."""
+    kind, rest = names.parts(local_path(declared))
+    if kind != b"file":
+        return display(declared)
+    return near(wire_path(rest)) if rest.startswith(b"/") else output.name_of(rest)
 
 
 def _digests(record: Json, known: str | None) -> str:

@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from provd.cli import drawing, names, output, records
+from provd.cli import drawing, output, records
 from provd.cli.drawing import Piece
 from provd.client import local_path
 
@@ -46,12 +46,13 @@ class Row(NamedTuple):
     sign: str
     word: str
     colour: str
-    text: str
+    pieces: Sequence[Piece]
+    """What goes to further lines where it does not fit."""
+    path: str = ""
+    """In place of the pieces: what gives way where it does not fit."""
     source: str = ""
     """Where it was moved from."""
     digest: str = ""
-    elastic: bool = True
-    """Whether the text may be shortened: a path may, a key may not."""
 
 
 class Screen:
@@ -105,8 +106,8 @@ class Screen:
         return output.name_of(raw)
 
     def _where(self) -> list[Piece]:
-        names = [output.name_of(root[:-1] or b"/") for root in self._roots]
-        return [Piece(output.some(names, _ROOTS), elastic=True, glue="  ")] if names else []
+        told = [output.name_of(root[:-1] or b"/") for root in self._roots]
+        return [Piece(output.some(told, _ROOTS), elastic=True, glue="  ")] if told else []
 
     def _row(self, record: Json) -> Row:
         kind = str(record.get("type", "?"))
@@ -117,43 +118,41 @@ class Screen:
         match kind:
             case "entry" | "action" | "root":
                 word = str(record.get("event", "?"))
-                text = {"entry": self._entry, "action": self._action, "root": self._root}[kind](record)
+                pieces = {"entry": self._entry, "action": self._action, "root": self._root}[kind](record)
             case "hashed":
-                text = f"of {record.get('of', '?')} {self.near(record['path']) if 'path' in record else ''}".rstrip()
-                return Row(sign, word, colour, text, digest=_digest(record))
+                path = f"of {record.get('of', '?')} {self.near(record['path']) if 'path' in record else ''}".rstrip()
+                return Row(sign, word, colour, (), path, digest=_digest(record))
             case "coverage":
-                why = f": {record['why']}" if record.get("why") else ""
-                text = output.printable(f"{self.near(record.get('path', '?')) or '.'} {record.get('coverage')}{why}")
+                why = f"{record.get('coverage')}" + (f": {record['why']}" if record.get("why") else "")
+                path = self.near(record.get("path", "?"))
+                pieces = [Piece(path, elastic=True), *drawing.words(output.printable(why))]
             case _:
-                text = records.what(record)
-        return Row(sign, output.printable(word), colour, text, elastic=kind in {"coverage", "root"})
+                pieces = drawing.words(records.what(record))
+        return Row(sign, output.printable(word), colour, pieces)
 
     def _mutation(self, record: Json) -> Row:
         word = str(record.get("kind", "?"))
         sign, colour = records.MUTATIONS.get(word, ("?", "bold"))
         source = self.near(record["from"]) if record.get("from") is not None else ""
-        return Row(sign, output.printable(word), colour, self.near(record.get("path", "?")), source, _digest(record))
+        path = self.near(record.get("path", "?"))
+        return Row(sign, output.printable(word), colour, (), path, source, _digest(record))
 
-    def _entry(self, record: Json) -> str:
+    def _entry(self, record: Json) -> list[Piece]:
         place = record.get("scope") if "root" not in record else None
         here = f" in {output.printable(str(place))}" if place is not None else ""
         if place is None and len(self._roots) != 1:
             here = f" in {records.display(record.get('root', '?'))}"
         was = f" superseding {record['superseded']}" if record.get("superseded") is not None else ""
-        return f"{output.printable(str(record.get('key')))}  version {record.get('version', '?')}{was}{here}"
+        version = Piece(f"version {record.get('version', '?')}{was}{here}", glue="  ")
+        return [Piece(output.printable(str(record.get("key")))), version]
 
-    def _action(self, record: Json) -> str:
+    def _action(self, record: Json) -> list[Piece]:
         outcome = f" {output.printable(str(record['outcome']))}" if record.get("outcome") else ""
-        writes = " ".join(map(self._write, record.get("writes") or []))
-        return f"{record.get('id', '?')}{outcome} {writes}".rstrip()
+        writes = [Piece(records.write(write, self.near), elastic=True) for write in record.get("writes") or []]
+        return [Piece(f"{record.get('id', '?')}{outcome}"), *writes]
 
-    def _write(self, write: WirePath) -> str:
-        """What an action declared, a file of a root by its name below that."""
-        kind, rest = names.parts(local_path(write))
-        return self._relative(rest) if kind == b"file" else records.display(write)
-
-    def _root(self, record: Json) -> str:
-        return f"root {records.display(record.get('path', '?'))}"
+    def _root(self, record: Json) -> list[Piece]:
+        return [Piece("root"), Piece(records.display(record.get("path", "?")), elastic=True)]
 
 
 def _ruled(head: str, told: list[Piece], colour: str = "") -> Iterator[str]:
@@ -172,29 +171,34 @@ def _columns(head: str, row: Row, who: str, digest: str) -> Iterator[str]:
     hang = " " * drawing.columns(head)
     right = "  ".join(part for part in (who, digest) if part)
     left = room - (drawing.columns(right) + _GAP if right else 0)
-    if who and left < (min(_LEAST, _needs(row)) if row.elastic else _needs(row)):
+    whole = "".join(f"{piece.glue if at else ''}{piece.text}" for at, piece in enumerate(row.pieces)) or _whole(row)
+    needs = drawing.columns(whole)
+    if who and left < (needs if row.pieces else min(_LEAST, needs)):
         yield from _columns(head, row, "", digest)
         yield from drawing.fold(hang, drawing.words(who, "dim"), hang)
-    elif not row.elastic and _needs(row) > left:
-        parts = [Piece(part, glue="  ") for part in row.text.split("  ")]
-        yield from drawing.fold(head, parts, hang)
+    elif row.pieces and needs > left:
+        yield from drawing.fold(head, row.pieces, hang)
     else:
-        text = _fitted(row, left)
+        text = whole if needs <= left else _fitted(row, left)
         between = " " * (room - drawing.columns(text) - drawing.columns(right))
         yield f"{head}{text}" + (f"{between}{output.paint(right, 'dim')}" if right else "")
 
 
-def _needs(row: Row) -> int:
-    return drawing.columns(row.text) + (drawing.columns(row.source) + 3 if row.source else 0)
+def _whole(row: Row) -> str:
+    return row.path + (f" {_arrow()} {row.source}" if row.source else "")
 
 
 def _fitted(row: Row, room: int) -> str:
-    """The text in so much room; of a move both ends give way."""
+    """The path in so much room; of a move both ends give way."""
     if not row.source:
-        return drawing.middle(row.text, room)
-    arrow = f" {output.glyph('←', '<')} "
-    text = drawing.middle(row.text, room - len(arrow) - min(drawing.columns(row.source), (room - len(arrow)) // 2))
+        return drawing.middle(row.path, room)
+    arrow = f" {_arrow()} "
+    text = drawing.middle(row.path, room - len(arrow) - min(drawing.columns(row.source), (room - len(arrow)) // 2))
     return text + arrow + drawing.middle(row.source, room - len(arrow) - drawing.columns(text))
+
+
+def _arrow() -> str:
+    return output.glyph("←", "<")
 
 
 def _room() -> int:

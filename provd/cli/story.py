@@ -18,6 +18,8 @@ Json = dict[str, Any]
 
 SHOWN: Final = 50
 """Records that the story names, the newest."""
+_LOGGED: Final = "xxh3:"
+"""The algorithm of the log's own digests."""
 _PUTS: Final = 5
 """Earlier records of the entry itself that are named."""
 _CONTENT: Final = frozenset({"changed", "created", "deleted", "type-changed", "listing-changed"})
@@ -114,6 +116,10 @@ class Story:
         """Whether the log was asked for what concerns it."""
         self.before: Event | None = None
         """The newest change, before the put, of what is dirty though nothing touched it since."""
+        self.proven_later = False
+        """Whether it was proven after it was put."""
+        self._position = 0
+        self._newest: Event | None = None
         self._answer = answer
         self._events: deque[Event] = deque(maxlen=SHOWN)
         self._others: deque[Event] = deque(maxlen=SHOWN)  # the records of objects and entries, read apart
@@ -121,6 +127,7 @@ class Story:
         self._below: dict[str, int] = {}  # the newest record that touched what an entry below rests on
         self._digests = self.ground.digests
         self._mutations: dict[Any, Event] = {}
+        self._past: dict[bytes, dict[Any, str | None]] = {}  # digests by path and number, of the newest of the log
 
     def take(self, record: Json) -> None:
         """Takes a record that the daemon found to be about the paths rested on."""
@@ -151,13 +158,27 @@ class Story:
             place = {word: record[word] for word in ("root", "scope") if word in record}
             mine = {word: self._answer[word] for word in place if self._answer.get(word) is not None}
             if record.get("key") == self._answer.get("key") and place == mine:
-                self.own.append(Event(record))
-                self.own_count += 1
+                self._mine(Event(record))
         elif record.get("type") == "mutation" and record.get("kind") != "attrib":
-            if int(record.get("seq") or 0) < self.position and self.turn.ground.names(record):
-                self.before = Event(record)
-        elif record.get("type") == "hashed" and self.before and record.get("of") == self.before.seq:
-            records.fill(self.before.record, record)
+            if self.turn.ground.names(record):
+                self._newest = Event(record)
+            if self.ground.names(record):
+                self._past.setdefault(records.places(record)[0], {})[record.get("seq")] = record.get("digest")
+        elif record.get("type") == "hashed":
+            past = self._past.get(local_path(record["path"]), {})
+            if record.get("of") in past:
+                past[record["of"]] = record.get("digest")
+            for event in (self._newest, self.before, *self._led):
+                if event is not None and event.seq == record.get("of"):
+                    records.fill(event.record, record)
+
+    def _mine(self, event: Event) -> None:
+        self.own.append(event)
+        self.own_count += 1
+        if event.record.get("at") == self._answer.get("at"):
+            self._position, self.before, self.proven_later = event.seq, self._newest, False
+        elif event.record.get("event") == "revalidated":
+            self.proven_later = True
 
     def lead(self, record: Json, dep: str, via: str) -> None:
         """Takes a record that touched what the entry at `via` rests on, and so made the dependency `dep` dirty."""
@@ -168,9 +189,8 @@ class Story:
     @property
     def position(self) -> int:
         """Where between the records it was put as it is: at the newest support of its version, else at that."""
-        put = [e.seq for e in self.own if e.record.get("at") == self._answer.get("at")]
         version = self._answer.get("version")
-        return max([*put, version if isinstance(version, int) else 0])
+        return self._position or (version if isinstance(version, int) else 0)
 
     def newest(self) -> list[Event]:
         """The newest records of all, in order, each once."""
@@ -189,9 +209,12 @@ class Story:
         if self.turn.moment() is not None:
             return []
         items = self._answer.get("evidence") or []
-        return [
-            verdicts.dependency(item) for item in items if item.get("why") in _CONTENT and item.get("mutation") is None
-        ]
+        return [verdicts.dependency(item) for item in items if item.get("why") in _CONTENT]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the log has all that happened to what it rests on since it was put."""
+        return self.followed and bool(self._position) and not self.reasons and not self.proven_later
 
     def born_below(self) -> list[str]:
         """The entries that were dirty before this one was put: nothing below them was touched since."""
@@ -200,11 +223,19 @@ class Story:
     def _mutation(self, event: Event) -> None:
         record = event.record
         paths = records.places(record)
-        event.known = self._digests.pop(paths[-1], None) if len(paths) > 1 else self._digests.get(paths[0])
+        event.known = self._digests.pop(paths[-1], None) if len(paths) > 1 else self._before(paths[0], event.seq)
         if known := record.get("digest") or event.known:
             self._digests[paths[0]] = known
         if record.get("digest_state") == "pending":
             self._mutations[record.get("seq")] = event
+
+    def _before(self, path: bytes, seq: int) -> str | None:
+        """The digest of a file before a record: as that record would tell it, where the log has one."""
+        known = self._digests.get(path)
+        if known is not None and known.startswith(_LOGGED):
+            return known
+        past = [digest for number, digest in self._past.get(path, {}).items() if number < seq]
+        return (past[-1] if past else None) or known
 
     def _hashed(self, record: Json) -> None:
         """The digest of a mutation, found later: shown with it, and known from then on."""

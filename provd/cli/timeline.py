@@ -71,19 +71,20 @@ class Timeline:
         said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
-        sure = "it was dirty before it was put, as far as the log knows"
-        told = []
-        if born and self._story.reasons:
-            told.append(
-                f"nothing is known to have touched {_some(born)} since: it may have been changed before the put"
-            )
-        elif born:
-            told.append(f"{sure}: {_some(born)} was changed between reading and remembering")
-        if below := self._story.born_below():
-            told.append(f"{sure}: so was {_some(below)}")
-        for text in told:
+        for text in self._birth(born):
             head = f"{_spine()}   {output.symbol('dirty')} "
             yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
+
+    def _birth(self, born: list[str]) -> Iterator[str]:
+        """Whether it was dirty before it was put, as far as that can be told."""
+        sure = "it was dirty before it was put, as far as the log knows"
+        unseen = "no record since it was put tells of a change"
+        if born and not self._story.whole:
+            yield f"{unseen}: {_some(born)} was changed before that, or while nobody looked"
+        elif born:
+            yield f"{sure}: {_some(born)} was changed between reading and remembering"
+        if below := self._story.born_below():
+            yield f"{sure}: so was {_some(below)}"
 
     def _event(self, event: Event, *, mine: bool) -> Iterator[str]:
         record = event.record
@@ -106,7 +107,8 @@ class Timeline:
         else:
             colour = "yellow" if record.get("type") == "gap" else ""
             kind = output.printable(str(record.get("type")))
-            pieces = [Piece(word, colour) for word in f"{kind} {records.what(record)}".split(" ")]
+            writes = [records.write(write, self._near) for write in record.get("writes") or []]
+            pieces = drawing.words(f"{kind} {records.what(record | {'writes': writes})}", colour)
         if told := records.who(record):
             pieces.append(Piece(f"({told})", glue="  "))
         if event.via:

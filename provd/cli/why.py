@@ -82,7 +82,7 @@ def _followed(client: Client, answer: Json, manner: Json, as_json: bool) -> tupl
     """The entry's story, and what made it dirty. For programs only what they are promised is asked for."""
     story = Story(answer)
     faults: list[Cause] = []
-    if not as_json and answer.get("version") is not None:
+    if not as_json and answer.get("version") is not None and "deps" in answer:
         faults = Tree(client, manner).of(answer)
         for fault in faults:
             _lead(story, fault, fault.name, fault.name)

@@ -28,7 +28,7 @@ HOME: Final = "/tmp/provd-HOME0000"
 COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _TIME: Final = re.compile(r"(?<!\d)\d\d:\d\d:\d\d(\.\d{3})?\b")
 _DAY: Final = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d\b")
-_AGO: Final = re.compile(r"(?:just now|\d+ (?:s|min) ago) *(?=  |\x1b)")
+_AGO: Final = re.compile(r"(?:just now|\d+ (?:s|min) ago)( *(?=  |\x1b))?")
 _CLOCK: Final = re.compile(r"\bc:[0-9a-f]{16}:[0-9a-f]{16}:")
 NAMES: Final = {
     "dim": "\x1b[2m",
@@ -161,7 +161,7 @@ class Desk:
         """The text, with what differs from run to run put in the place of something of equal width."""
         text = text.replace("\r\n", "\n").replace(self.daemon.home, HOME)
         text = _TIME.sub(lambda found: "HH:MM:SS.mmm"[: len(found[0])], text)
-        text = _AGO.sub(lambda found: f"{'AGO':<{len(found[0])}}", text)
+        text = _AGO.sub(lambda found: "AGO" if found[1] is None else f"{'AGO':<{len(found[0])}}", text)
         return _CLOCK.sub(f"c:{'L' * 16}:{'R' * 16}:", _DAY.sub("YYYY-MM-DD", text))
 
 

@@ -282,7 +282,7 @@ def test_objects_and_entries_are_looked_up_in_the_whole_log(cli: Cli) -> None:
         complete=False,
         uncovered=[{"path": "/q", "why": "polled"}],
     )
-    begin = "action begin 9 object:o /r/f  (session s2)"
+    begin = "action begin 9 object:o f  (session s2)"
     told = [begin, "action end 9 done", "entry put e version 5 in /r"]
 
     assert _story(cli, _entry("object:o", "entry:e"), whole) == told
