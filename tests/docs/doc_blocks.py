@@ -31,9 +31,10 @@ _STEP: Final = re.compile(
 
 _OUTSIDE: Final = (
     ("it installs software", r"\b(pip|pipx|apt|apt-get|brew) install\b"),
+    ("it installs a service", r"provd service (install|uninstall)\b"),
     ("it needs a container", r"\b(docker|podman)\b"),
     ("it needs macOS", r"\blaunchctl\b|LaunchAgents"),
-    ("it needs systemd", r"\b(systemctl|journalctl|loginctl|systemd-\w+)\b|provd service (install|uninstall)"),
+    ("it needs systemd", r"\b(systemctl|journalctl|loginctl|systemd-\w+)\b"),
     ("it needs root", r"\b(sudo|sysctl)\b|/etc/"),
 )
 """(reason, what a block has that is not run for it, marked or not): no test may change the machine that it runs on."""

@@ -2,12 +2,16 @@
 
 Rule: a document is one session at one terminal, from top to bottom. A document without hidden commands of its own
 begins with a daemon that watches ~/work. What is not run has a reason, and the documents that may have it are named.
+Where scratch directories are polled (an overlay) the log knows less than the documents show: everything is run and its
+exit status is checked all the same, and what is printed differently is passed over, and said.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import tomllib
 from typing import TYPE_CHECKING, Final
 
@@ -18,17 +22,22 @@ from doc_transcript import agree, said, transcript
 from doc_wire import Exchange, is_wire, values
 from support import Rpc
 
+from provd.watch.filesystems import INOTIFY, backend_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _USUAL: Final = "mkdir -p ~/work; provd run --root ~/work 2>~/provd.log & await_daemon"
 _RUN: Final = {"console", "sh", "bash", "python", "json", "toml"}
+_PROGRAMS: Final = {"docs/howto.md": ("git", "make", "paste"), "docs/tutorial.md": ("sha256sum",)}
+"""What a document's commands need beside a POSIX system."""
 _NOT_RUN: Final = {
     "run by .ci": {"README.md"},
-    "it installs software": {"README.md", "docs/howto.md", "docs/containers.md"},
-    "it needs systemd": {"README.md", "docs/howto.md", "docs/service.md", "docs/status.md", "docs/containers.md"},
-    "it needs root": {"docs/howto.md", "docs/service.md", "docs/status.md", "docs/containers.md"},
-    "it needs macOS": {"docs/macos.md", "docs/howto.md"},
+    "it installs software": {"README.md", "docs/containers.md"},
+    "it installs a service": {"README.md", "docs/howto.md", "docs/service.md", "docs/macos.md"},
+    "it needs systemd": {"docs/service.md", "docs/status.md"},
+    "it needs root": {"docs/howto.md", "docs/service.md", "docs/containers.md"},
+    "it needs macOS": {"docs/macos.md"},
     "it needs a container": {"docs/containers.md"},
 }
 """reason -> the documents that may have blocks which are not run for it."""
@@ -54,6 +63,8 @@ class _Reader:
         self._document = document
         self._session = session
         self._exchange: Exchange | None = None
+        self._watched = backend_of(os.fsencode(session.home))[0] == INOTIFY
+        self.passed_over = 0
 
     def close(self) -> None:
         """The document's one connection ends."""
@@ -84,7 +95,9 @@ class _Reader:
             status, printed = self._session.run(shown.command)
             place = f"{self._document}:{step.line + shown.line}: $ {shown.command}"
             both = f"--- shown\n{_text(shown.output)}\n--- printed\n{_text(printed)}"
-            assert agree(shown.output, printed), f"{place}\n{both}"
+            alike = agree(shown.output, printed)
+            assert alike or not self._watched, f"{place}\n{both}"
+            self.passed_over += not alike
             assert status in shown.statuses(), f"{place}\nended with {status}, not {shown.statuses()}\n{both}"
 
     def python(self, step: Step, where: str) -> None:
@@ -132,13 +145,18 @@ _DOERS: Final[dict[str, Callable[[_Reader, Step, str], None]]] = {
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("document", [name for name in DOCUMENTS if _steps(name)])
 def test_what_is_shown_is_so(document: str) -> None:
+    missing = [name for name in _PROGRAMS.get(document, ()) if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not installed here: {missing}")
     with Session() as session, contextlib.closing(_Reader(document, session)) as reader:
         for step in _steps(document):
             reader.follow(step)
         reader.finish()
+    if reader.passed_over:
+        pytest.skip(f"scratch directories are polled here: all was run, {reader.passed_over} outputs are other ones")
 
 
-def test_what_is_not_run_has_a_knownreason() -> None:
+def test_what_is_not_run_has_a_known_reason() -> None:
     not_run = [(reason(step), f"{document}:{step.line}") for document in DOCUMENTS for step in _steps(document)]
 
     assert [
