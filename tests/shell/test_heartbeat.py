@@ -372,6 +372,27 @@ def test_a_writer_that_waits_for_the_disk_is_no_death(tmp_path: Path, monkeypatc
     play(tmp_path, body)
 
 
+def test_a_pump_that_waits_for_such_a_writer_is_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.begin("f")
+        with a_writer_that_hangs(scene):
+            monkeypatch.setattr(scene.store, "waits_for_disk", lambda: True)
+            submit, submitted = scene.store.submit, asyncio.Event()
+
+            def watched(command: Any) -> asyncio.Future[Any]:
+                submitted.set()
+                return submit(command)
+
+            touched(scene)
+            with mock.patch.object(scene.store, "submit", watched):
+                scene.pump.wake()
+                await submitted.wait()
+            await alive(scene)
+            assert not scene.pump.idle
+
+    play(tmp_path, body)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of its threads' states in /proc")
 def test_the_store_knows_whether_its_writer_waits_inside_the_kernel(tmp_path: Path) -> None:
     """A thread that started a child by vfork waits as one does for a disk, until the child is a program."""
