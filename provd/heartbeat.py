@@ -54,6 +54,7 @@ class Heartbeat:
         self._pump = pump
         self._read = read
         self._asked: asyncio.Future[None] | None = None  # what the writer has not answered yet
+        self._asked_at = 0.0
         self._turns = 0
         self._every = (notifier.watchdog or 0.0) / _PART
         self._again = (notifier.watchdog or 0.0) / _LOOKS
@@ -104,12 +105,14 @@ class Heartbeat:
         return True
 
     async def _answered(self) -> bool:
-        return await self._heard() or self._store.waits_for_disk()
+        """Whether the writer has answered, or its disk does not."""
+        return await self._heard() or self._disk_is_waited_for()
 
     async def _heard(self) -> bool:
         """Whether the writer answers in a moment, whatever it says; it is asked again only when it has."""
         if self._asked is None:
             self._asked = self._store.submit(lambda _: None)
+            self._asked_at = asyncio.get_running_loop().time()
         await asyncio.wait({self._asked}, timeout=self._again)
         if not self._asked.done():
             return False
@@ -117,13 +120,18 @@ class Heartbeat:
         self._asked = None
         return True
 
+    def _disk_is_waited_for(self) -> bool:
+        """Whether the writer owes an answer for long and waits for the disk: every sync does so for a moment."""
+        since = asyncio.get_running_loop().time() - self._asked_at
+        return self._asked is not None and since >= self._every and self._store.waits_for_disk()
+
     async def _taken(self) -> bool:
         """Whether the pump came by since the kernel's queue was read, or has no reason to."""
         if self._moved():
             return True
         self._pump.kick()
         if not await self._heard():  # then the pump may wait for the writer
-            return self._store.waits_for_disk()
+            return self._moved() or self._disk_is_waited_for()
         await asyncio.sleep(self._again)
         return self._moved()
 

@@ -170,6 +170,7 @@ def test_a_pump_that_does_not_take_gives_no_sign(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(faults, "_sign", str(flag))
 
     async def body(scene: Scene) -> None:
+        monkeypatch.setattr(scene.store, "waits_for_disk", lambda: False)  # however slow it is here
         monkeypatch.setattr(scene.pump, "kick", asked := Asked(scene.pump.kick))
         touched(scene)
         async with stuck(scene, asked):
@@ -190,6 +191,7 @@ def test_a_pump_that_fails_each_time_gives_no_sign(tmp_path: Path, monkeypatch: 
             return super().take(limit)
 
     async def body(scene: Scene) -> None:
+        monkeypatch.setattr(scene.store, "waits_for_disk", lambda: False)  # however slow it is here
         monkeypatch.setattr(scene.pump, "kick", asked := Asked(scene.pump.kick))
         touched(scene)
         async with stuck(scene, asked):
@@ -214,6 +216,7 @@ def test_a_pump_that_waits_for_ever_gives_no_sign(tmp_path: Path, monkeypatch: p
         with mock.patch.object(scene.store, "submit", submit):
             scene.pump.wake()
             await submitted.wait()
+        monkeypatch.setattr(scene.store, "waits_for_disk", lambda: False)  # however slow it is here
         monkeypatch.setattr(scene.pump, "kick", asked := Asked(scene.pump.kick))
         async with stuck(scene, asked):
             future.set_exception(errors.StoreFull("full", "free space"))
@@ -368,6 +371,42 @@ def test_a_writer_that_waits_for_the_disk_is_no_death(tmp_path: Path, monkeypatc
         with a_writer_that_hangs(scene):
             monkeypatch.setattr(scene.store, "waits_for_disk", lambda: True)
             await alive(scene)
+
+    play(tmp_path, body)
+
+
+def test_a_sync_that_takes_its_time_excuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a writer that owes its answer for a third of the watchdog's time does."""
+
+    async def body(scene: Scene) -> None:
+        ears, loop = Ears(3.0), asyncio.get_running_loop()
+        with a_writer_that_hangs(scene):
+            monkeypatch.setattr(scene.store, "waits_for_disk", lambda: True)
+            begun = loop.time()
+            await beating(scene, ears).beat()
+        assert ears.signs == 1
+        assert loop.time() - begun >= 1.0
+
+    play(tmp_path, body)
+
+
+def test_a_pump_that_waits_for_such_a_writer_is_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.begin("f")
+        with a_writer_that_hangs(scene):
+            monkeypatch.setattr(scene.store, "waits_for_disk", lambda: True)
+            submit, submitted = scene.store.submit, asyncio.Event()
+
+            def watched(command: Any) -> asyncio.Future[Any]:
+                submitted.set()
+                return submit(command)
+
+            touched(scene)
+            with mock.patch.object(scene.store, "submit", watched):
+                scene.pump.wake()
+                await submitted.wait()
+            await alive(scene)
+            assert not scene.pump.idle
 
     play(tmp_path, body)
 

@@ -323,6 +323,23 @@ def test_where_a_name_cannot_be_given_it_is_written_on(tmp_path: Path, descripto
     assert b"".join(kept[name] for name in sorted(kept, reverse=True)) == b"".join(pieces)
 
 
+def test_a_name_that_cannot_be_given_is_not_tried_with_each_line(
+    tmp_path: Path, descriptor: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def refused(old: str, _new: str) -> None:
+        tried.append(old)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "rename", refused)
+    file = LogFile(str(tmp_path / "log"), most=100, descriptor=descriptor)
+    for _ in range(35):
+        file.write(b"a" * 10)
+    assert len(tried) == 3  # at 100, 200 and 300 bytes
+    assert (tmp_path / "log").stat().st_size == 350
+
+
 def test_a_file_that_was_taken_away_begins_anew_when_it_is_full(tmp_path: Path, descriptor: int) -> None:
     file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
     file.write(b"a" * 6)
