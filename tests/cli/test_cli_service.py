@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from fake_daemon import Cli, FakeDaemon
 from starting import Home
+from support import HANG
 
 from provd import services
 from provd.services import Plan, Ran, Service, ServiceError, Systemd, itself, option
@@ -73,6 +75,17 @@ def test_install_again_changes_nothing(managed: Home) -> None:
 
     assert managed.told() == ["enable", "start", "restart"]
     assert managed.hello()["roots"] == [managed.root]
+
+
+@_USER
+def test_install_after_an_upgrade_takes_the_new_program(managed: Home) -> None:
+    managed.provd("service", "install")
+    words = ["service", "install"]
+    code = f"import sys, provd; provd.__version__ = '99'; from provd.cli import main; sys.exit(main({words}))"
+
+    subprocess.run([sys.executable, "-c", code], env=managed.environment(), timeout=HANG, check=True)
+
+    assert managed.told() == ["enable", "start", "restart"]
 
 
 @_USER

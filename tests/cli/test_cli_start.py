@@ -152,6 +152,7 @@ def test_a_daemon_that_still_ends_is_waited_for(home: Home, make_daemon: Callabl
     while not os.path.exists(home.log) or "uses the state directory" not in read(home.log):
         assert time.monotonic() < deadline
         assert start.poll() is None
+        time.sleep(0.005)  # as the support's daemon waits for what cannot tell
     ending.stop()
 
     assert start.communicate(timeout=HANG)[1].decode().startswith("started in the background")
