@@ -26,13 +26,13 @@ from provd.resolver import Resolver
 from provd.statistics import Verdicts
 from provd.store import Store, View
 from provd.store.keys import Root
+from provd.watch.limits import inotify_limits
 from provd.watch.mounted import MountPoints
 
 _FIRST: Final = 100
 """Places that are not watched and are named, of one root."""
 _YOUNG: Final = 1.0
 """Seconds for which what was told of a root may be told again beside another one."""
-_LIMITS: Final = "/proc/sys/fs/inotify"
 
 
 class Counters(Protocol):
@@ -227,15 +227,3 @@ def descriptors() -> dict[str, int]:
     with contextlib.suppress(OSError):
         told["used"] = len(os.listdir("/dev/fd")) - 1  # one of them lists the others
     return told
-
-
-def inotify_limits() -> dict[str, int]:
-    """The system's limits of inotify, by their names under fs.inotify, as far as they are known."""
-    limits = {}
-    for name in ("max_user_watches", "max_user_instances", "max_queued_events"):
-        try:
-            with open(f"{_LIMITS}/{name}", encoding="ascii") as f:
-                limits[name] = int(f.read())
-        except (OSError, ValueError):
-            continue
-    return limits

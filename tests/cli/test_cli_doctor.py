@@ -507,6 +507,7 @@ def test_a_store_that_was_set_aside_is_found_in_the_state_directory_without_a_da
 
 _PLACES: list[tuple[str, str, Json]] = [
     ("state.network", "fail", {"network": True}),
+    ("state.denied", "fail", {"writable": False}),
     ("state.owner", "fail", {"owner": 4321}),
     ("state.full", "warn", {"free": 100 * 1024**2}),
     ("state.full", "fail", {"free": 1024**2}),

@@ -100,7 +100,7 @@ def test_a_daemon_that_is_stopped_is_not_waited_for(own: Workspace) -> None:
     process = own.daemon.process
     assert process is not None
     process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    os.waitpid(process.pid, os.WUNTRACED)
     try:
         found = news(own.daemon, "--timeout", "0.2")
     finally:
@@ -276,15 +276,18 @@ def test_a_state_directory_that_was_removed(own: Workspace) -> None:
 
 
 def test_events_that_were_lost(own: Workspace) -> None:
-    with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
-        most = int(file.read())
+    try:
+        with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
+            most = int(file.read())
+    except FileNotFoundError:
+        pytest.skip("there is no inotify here")
     if most > 100_000:
         pytest.skip(f"the queue takes {most} events here: too many to make")
     process = own.daemon.process
     assert process is not None
     own.clock()
     process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    os.waitpid(process.pid, os.WUNTRACED)
     for number in range(most // 2 + 2000):
         with open(own.path(f"f{number}"), "wb"):
             pass
@@ -388,6 +391,34 @@ def test_with_too_few_watches_the_fix_names_the_limit_that_binds(confined: Confi
     fix = "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
     assert found["root.uncovered"]["next"] == fix
     assert f"next: {fix}" in status
+
+
+def test_with_almost_all_watches_used(confined: Confined) -> None:
+    for number in range(46):
+        os.makedirs(os.path.join(confined.root, f"d{number:03}"))
+    confined.setup = "echo 55 >/proc/sys/user/max_inotify_watches"
+    confined.start()
+    _until_scanned(confined)
+
+    found = doctor(confined, prefix=confined.enter())["limits.watches"]
+
+    assert "of at most 55 watches are used" in found["what"]
+    assert found["next"] == "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_state_directory_that_cannot_be_written_or_made(home: Daemon, there: bool) -> None:
+    target = home.state if there else os.path.join(home.home, "mounted")
+    os.mkdir(target, 0o700)
+    mount = ["unshare", "-Urm", "sh", "-c", f'mount -t tmpfs -o ro,mode=700 none {target} && exec "$@"', "sh"]
+    if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no user namespace with mounts of its own may be made here")
+    home.state = os.path.join(target, "deep", "state") if not there else target
+
+    found = news(home, prefix=mount)
+
+    assert set(found) == {"socket.absent", "state.denied"}
+    assert ("cannot be written" if there else "cannot be made") in found["state.denied"]["what"]
 
 
 def test_a_state_directory_on_a_small_disk(confined: Confined) -> None:

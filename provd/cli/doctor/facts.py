@@ -61,12 +61,14 @@ class Holder:
 class Directory:
     """The state directory as it looks from here. `trouble` says why it could not be looked at.
 
-    `gone` says that it is not there; `free` is in bytes; `names` are those that it holds.
+    `gone` says that it is not there, and `writable` then, that it can be made; `free` is in bytes; `names` are those
+    that it holds.
     """
 
     path: str
     gone: bool = False
     trouble: str = ""
+    writable: bool = True
     owner: int = 0
     mode: int = 0o700
     network: bool = False
@@ -199,7 +201,10 @@ def _look(path: str) -> Directory:
         status = os.stat(path)
         names = tuple(sorted(os.listdir(path)))
     except FileNotFoundError:
-        return Directory(path, gone=True)
+        above = path
+        while above != "/" and not os.path.exists(above):
+            above = os.path.dirname(above)
+        return Directory(path, gone=True, writable=_is_writable(above))
     except OSError as error:
         return Directory(path, trouble=error.strerror or str(error))
     free = None
@@ -208,6 +213,7 @@ def _look(path: str) -> Directory:
         free = disk.f_bavail * disk.f_frsize
     return Directory(
         path,
+        writable=_is_writable(path),
         owner=status.st_uid,
         mode=status.st_mode & 0o7777,
         network=_is_network(path),
@@ -215,6 +221,11 @@ def _look(path: str) -> Directory:
         names=names,
         holder=_holder(path),
     )
+
+
+def _is_writable(directory: str) -> bool:
+    """Whether names can be made in it; root may write everywhere but on what is mounted to be read."""
+    return os.access(directory, os.W_OK | os.X_OK)
 
 
 def _is_network(path: str) -> bool:

@@ -42,6 +42,9 @@ def directory(facts: Facts) -> Iterator[Result]:
         if facts.answered:
             why = "the daemon runs on a directory that was removed: after a restart nothing of it is left"
             yield fail("state.gone", f"{seen.path} is not there", why, "export first: provd export --all > FILE")
+        elif not seen.writable:
+            why = "what lies above it cannot be written"
+            yield fail("state.denied", f"{seen.path} is not there and cannot be made", why, "give another --state")
         else:
             yield ok(f"{seen.path} is not there yet: the first start makes it")
     elif seen.trouble:
@@ -62,6 +65,9 @@ def _directory(facts: Facts, seen: Directory) -> Iterator[Result]:
     if facts.user not in {seen.owner, 0}:
         why = f"it belongs to user {seen.owner}, you are user {facts.user}"
         yield fail("state.owner", f"{seen.path} is not yours", why, "run as that user, or give another --state")
+    if not seen.writable and facts.user in {seen.owner, 0}:
+        why = "its permissions forbid it, or its file system is mounted to be read only: a daemon cannot start on it"
+        yield fail("state.denied", f"{seen.path} cannot be written", why, f"chmod 700 {quoted}, or another --state")
     if seen.mode & 0o077:
         why = f"its mode is {seen.mode:04o}, and values lie in it unencrypted"
         yield warn("state.mode", f"others may look into {seen.path}", why, f"chmod 700 {quoted}")

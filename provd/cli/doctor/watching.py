@@ -105,7 +105,10 @@ def _uncovered(name: str, places: dict[str, list[str]], more: int) -> Iterator[R
 
 def limits(facts: Facts) -> Iterator[Result]:
     """Whether the watches of inotify are nearly used up."""
-    most, used = number(facts.part("limits"), "max_user_watches"), number(facts.answer, "watches")
+    told, used = facts.part("limits"), number(facts.answer, "watches")
+    setting, most = "fs.inotify.max_user_watches", number(told, "max_user_watches")
+    if own := number(told, "max_inotify_watches"):  # of the user namespace, and lower
+        setting, most = "user.max_inotify_watches", own
     if not most:
         return
     if used > _NEAR * most:
@@ -113,7 +116,7 @@ def limits(facts: Facts) -> Iterator[Result]:
             "limits.watches",
             f"{used:,} of at most {most:,} watches are used, one a directory",
             "past the limit new directories are not watched; other programs of this user count too",
-            hints.uncovered(f"fs.inotify.max_user_watches (now {most})"),
+            hints.uncovered(f"{setting} (now {most})"),
         )
     else:
         yield ok(f"{used:,} of {most:,} watches")
