@@ -26,14 +26,13 @@ from provd.resolver import Resolver
 from provd.statistics import Verdicts
 from provd.store import Store, View
 from provd.store.keys import Root
+from provd.watch.limits import inotify_limits
 from provd.watch.mounted import MountPoints
 
 _FIRST: Final = 100
 """Places that are not watched and are named, of one root."""
 _YOUNG: Final = 1.0
 """Seconds for which what was told of a root may be told again beside another one."""
-_LIMITS: Final = "/proc/sys/fs/inotify"
-_OF_NAMESPACE: Final = "/proc/sys/user/max_inotify_watches"
 
 
 class Counters(Protocol):
@@ -230,24 +229,3 @@ def descriptors() -> dict[str, int]:
     with contextlib.suppress(OSError):
         told["used"] = len(os.listdir("/dev/fd")) - 1  # one of them lists the others
     return told
-
-
-def inotify_limits() -> dict[str, int]:
-    """The system's limits of inotify, by their names under fs.inotify, as far as they are known.
-
-    `max_inotify_watches` is that of the daemon's user namespace, where it is lower than the system's.
-    """
-    names = ("max_user_watches", "max_user_instances", "max_queued_events")
-    limits = {name: limit for name in names if (limit := _number_in(f"{_LIMITS}/{name}")) is not None}
-    own = _number_in(_OF_NAMESPACE)
-    if own is not None and own < limits.get("max_user_watches", 0):
-        limits["max_inotify_watches"] = own
-    return limits
-
-
-def _number_in(path: str) -> int | None:
-    try:
-        with open(path, encoding="ascii") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None

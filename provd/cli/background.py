@@ -141,7 +141,17 @@ def _once(wanted: Wanted, deadline: float) -> tuple[int, bool]:
 
 @contextlib.contextmanager
 def _turn(state: str, deadline: float) -> Iterator[None]:
-    """Holds the right to start a daemon on this state; raises Failure."""
+    """Holds the right to start a daemon on this state; raises Failure. What is made meanwhile is for this user."""
+    mask = os.umask(0o077)
+    try:
+        with _lock_held(state, deadline):
+            yield
+    finally:
+        os.umask(mask)
+
+
+@contextlib.contextmanager
+def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
         lock = os.open(os.path.join(state, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _FOUND: Final = 1
 _RELOAD: Final = "provd config reload"
-_RESTART: Final = "start the daemon again (provd stop, then as it was started)"
+_RESTART: Final = "provd restart"
 
 
 @click.group(
@@ -100,7 +100,7 @@ def reload_(as_json: bool, at: Place) -> int:
     changed = ", ".join(answer["changed"]) or "nothing"
     output.note(f"reloaded {output.name(answer['path'])}: {changed} changed")
     if answer["restart"]:
-        output.warn(f"needs a restart: {', '.join(answer['restart'])}")
+        output.warn(f"needs a restart ({_RESTART}): {', '.join(answer['restart'])}")
     return 0
 
 

@@ -237,6 +237,28 @@ def _umask(mask: int) -> None:
     os.umask(mask)
 
 
+BACKGROUND: dict[str, dict[str, Any]] = {
+    "home and nothing else": {},
+    "C locale, umask 777": {"preexec_fn": partial(_umask, 0o777), "env": {"LC_ALL": "C"}},
+    "no standard streams": {"preexec_fn": partial(closing, 0, 1, 2)},
+    "no home": {"env": {"HOME": "/nonexistent", "PROVD_STATE_DIR": "{place}/state"}},
+}
+
+
+@pytest.mark.parametrize("how", BACKGROUND.values(), ids=BACKGROUND.keys())
+def test_a_daemon_in_the_background(someone: Someone, how: dict[str, Any]) -> None:
+    someone.env |= {name: value.format(place=someone.place) for name, value in how.get("env", {}).items()}
+    work = someone.made("work")
+    before = {name: value for name, value in how.items() if name == "preexec_fn"}
+    try:
+        someone.run("start", "--root", work, **before)
+        someone.remembers(work)
+        someone.run("start")  # it runs already
+    finally:
+        someone.run("stop")
+    someone.run("status", code=3)
+
+
 LIMITS: dict[str, list[tuple[int, int]]] = {
     "4 GiB of addresses": [(resource.RLIMIT_AS, 4 * 1024**3)],
     "no core": [(resource.RLIMIT_CORE, 0)],

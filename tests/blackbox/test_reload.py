@@ -211,11 +211,11 @@ def test_config_show_tells_what_a_daemon_still_uses_and_reload_what_is_left(conf
     configured.write("[log]\nmax_records = 1000\n[store]\nmap_gib = 3")
     shown = configured.cli("config", "show").stdout
     assert "log.max_records = 10000000  next: provd config reload" in shown
-    assert "store.map_gib = 64  next: start the daemon again" in shown
+    assert "store.map_gib = 64  next: provd restart" in shown
     done = configured.cli("config", "reload")
     assert (done.returncode, done.stdout) == (0, "")
     assert "log.max_records changed" in done.stderr
-    assert "needs a restart: store.map_gib" in done.stderr
+    assert "needs a restart (provd restart): store.map_gib" in done.stderr
     differs = json.loads(configured.cli("config", "show", "--json").stdout)["daemon"]["differs"]
     assert differs == {"store.map_gib": {"value": 64, "next": "restart"}}
     configured.write("x")

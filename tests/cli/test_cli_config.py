@@ -134,7 +134,9 @@ def test_reload(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.fake.answers["daemon.reload"] = answer
     got = cli("config", "reload")
     assert got.out == ""
-    assert got.err == ("reloaded /c.toml: roots, log.max_records changed\nprovd: needs a restart: store.map_gib\n")
+    assert got.err == (
+        "reloaded /c.toml: roots, log.max_records changed\nprovd: needs a restart (provd restart): store.map_gib\n"
+    )
     assert cli("config", "reload", "--json").json == answer
     cli.fake.answers["daemon.reload"] = {"path": "/c.toml", "changed": [], "restart": []}
     assert cli("config", "reload").err == "reloaded /c.toml: nothing changed\n"

@@ -14,8 +14,9 @@ from rooting import Bench, made, run_with_roots
 from provd.clocks import Clocks
 from provd.core import records
 from provd.statistics import Verdicts
-from provd.status import Status, inotify_limits
+from provd.status import Status
 from provd.watch.base import RootState, Uncovered
+from provd.watch.limits import inotify_limits
 from provd.watch.mounted import MountPoints
 
 if TYPE_CHECKING:
@@ -199,8 +200,8 @@ def test_the_limits_of_the_system_are_told_as_far_as_they_are_known(
 ) -> None:
     (tmp_path / "max_user_watches").write_text("8192\n")
     (tmp_path / "max_user_instances").write_text("odd\n")
-    monkeypatch.setattr("provd.status._LIMITS", os.fspath(tmp_path))
-    monkeypatch.setattr("provd.status._OF_NAMESPACE", os.fspath(tmp_path / "own"))
+    monkeypatch.setattr("provd.watch.limits._SYSTEM", os.fspath(tmp_path))
+    monkeypatch.setattr("provd.watch.limits._OF_NAMESPACE", os.fspath(tmp_path / "own"))
     assert inotify_limits() == {"max_user_watches": 8192}
     (tmp_path / "own").write_text("8192\n")
     assert inotify_limits() == {"max_user_watches": 8192}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provd.watch import arrival
+from provd.watch import arrival, limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 def test_the_lower_limit_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str | None, own: str | None, named: str
 ) -> None:
-    for name, value in (("_SETTING", system), ("_OF_NAMESPACE", own)):
-        place = tmp_path / name
+    for name, value in (("max_user_watches", system), ("own", own)):
         if value is not None:
-            place.write_text(value + "\n")
-        monkeypatch.setattr(arrival, name, os.fspath(place))
+            (tmp_path / name).write_text(value + "\n")
+    monkeypatch.setattr(limits, "_SYSTEM", os.fspath(tmp_path))
+    monkeypatch.setattr(limits, "_OF_NAMESPACE", os.fspath(tmp_path / "own"))
 
     why = arrival.reason_of(OSError(errno.ENOSPC, "no space"))
 
