@@ -239,6 +239,45 @@ def test_lines_in_any_order_give_the_same(own: Workspace, make_daemon: Callable[
         daemon.stop()
 
 
+def at_random(ws: Workspace, seed: int) -> None:
+    """Puts and what follows them, over a few keys that rest on files, on objects and on each other."""
+    draw = random.Random(seed)
+    for name in "abc":
+        ws.write(name, name)
+    keys = [f"k{number}" for number in range(6)]
+    for number in range(60):
+        key = draw.choice(keys)
+        below = keys[: keys.index(key)]
+        deps: list[Any] = [ws.dep(f"{kind}:{name}") for kind in ("file", "glob") for name in "abc"]
+        deps += [f"entry:{other}" for other in below] + [ws.object("o"), *"abc", "missing"]
+        chosen = draw.sample(deps, draw.randrange(4))
+        match draw.randrange(8):
+            case 0:
+                ws("entry.forget", key=key)
+            case 1:
+                ws("entry.revalidate", key=key)
+            case 2:
+                ws.write(draw.choice("abc"), draw.choice("xyz"))
+            case 3:
+                ws("entry.put", key=key, value=number)
+            case _:
+                value = draw.choice([number, "same", None])
+                ws("entry.put", key=key, value=value, deps=chosen, fetched_at=ws.clock(), session=f"s{number}")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_was_put_arrives_as_it_was_and_no_fresher(own: Workspace, other: Workspace, seed: int) -> None:
+    at_random(own, seed)
+    lines = exported(own)
+    assert not taken(other, lines).get("refused")
+    assert portable(exported(other)) == portable(lines)
+    for key in {line["key"] for line in lines}:
+        here, was = other.verdict(key), own.verdict(key)
+        assert here == was or here != "fresh", (key, here, was)
+    assert taken(other, lines) == {"unchanged": len(lines)}
+    assert taken(own, exported(other)).keys() <= {"unchanged", "late", "archived"}
+
+
 def test_what_was_forgotten_comes_back_from_a_file(own: Workspace) -> None:
     own.write("a")
     own.put("k", "file:a", value=1)
