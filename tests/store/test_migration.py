@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import lmdb
 import pytest
-from old_stores import bring, new_home, rows_of
+from old_stores import RELEASED, bring, new_home, rows_of
 from storing import in_loop, opened
 
 from provd.core import errors, records
@@ -65,6 +65,12 @@ def test_the_format_is_written_with_the_rows(directory: str) -> None:
     with opened(directory) as store:
         assert store.migrated() is not None, "opening it again migrates nothing and forgets nothing"
     assert names_beside(directory) == ["store", "store.format-1"]
+
+
+def test_every_format_has_a_step_and_a_released_store_to_show_it() -> None:
+    older = set(range(1, FORMAT))
+    assert set(migrate.STEPS) == older
+    assert {int(name.partition("-")[0]) for name in RELEASED} == older
 
 
 def test_a_new_store_was_never_migrated(home: str) -> None:
