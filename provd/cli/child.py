@@ -60,7 +60,14 @@ def _start(command: Sequence[str], mask: set[int | signal.Signals]) -> int:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotStarted(f"cannot run {command[0]!r}: {error.strerror}", NOT_FOUND) from None
     except (OSError, ValueError) as error:
+        if isinstance(error, PermissionError) and not _on_path(command[0]):
+            raise NotStarted(f"cannot run {command[0]!r}: no such command", NOT_FOUND) from None
         raise NotStarted(f"cannot run {command[0]!r}: {getattr(error, 'strerror', error)}", NOT_EXECUTABLE) from None
+
+
+def _on_path(name: str) -> bool:
+    """Whether a program is there, so that it was the one that was denied and not a directory of the PATH."""
+    return "/" in name or any(os.path.exists(os.path.join(place, name)) for place in os.get_exec_path())
 
 
 def _wait(pid: int) -> int:

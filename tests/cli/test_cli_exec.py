@@ -32,6 +32,19 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sig
 print("ready", flush=True)
 signal.pause()
 """
+_COUNTER: Final = """
+import os, signal
+reading, writing = os.pipe()
+os.set_blocking(writing, False)
+signal.set_wakeup_fd(writing)
+count = []
+signal.signal(signal.SIGINT, lambda *_: count.append(print("told", flush=True)))
+signal.signal(signal.SIGUSR1, lambda *_: None)
+print("ready", flush=True)
+while os.read(reading, 1)[0] != signal.SIGUSR1:
+    pass
+print("count", len(count), flush=True)
+"""
 
 
 @pytest.fixture
@@ -114,7 +127,7 @@ def test_its_exit_code_is_the_commands(cli: RealCli, command: list[str], code: i
 
 
 def test_what_could_not_be_started_says_what_to_do(cli: RealCli) -> None:
-    assert "cannot run 'none': No such file" in (said := cli.process("exec", "--", "none", code=127).err)
+    assert "cannot run 'none': " in (said := cli.process("exec", "--", "none", code=127).err)
     assert "\n  next: is it on the PATH?" in said
 
 
@@ -133,15 +146,9 @@ def test_signals_for_us_are_for_the_command(cli: RealCli, name: str) -> None:
 
 
 def test_ctrl_c_comes_to_the_command_once(cli: RealCli) -> None:
-    script = (
-        "import signal; count = []; "
-        "signal.signal(signal.SIGINT, lambda *_: count.append(print('told', flush=True)));"
-        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); print('ready', flush=True);"
-        "signal.sigwait([signal.SIGUSR1]); print('count', len(count), flush=True)"
-    )
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve(sys.executable, [*_EXEC, "-q", "--", sys.executable, "-c", script], cli.environment())
+        os.execve(sys.executable, [*_EXEC, "-q", "--", sys.executable, "-c", _COUNTER], cli.environment())
     with open(terminal, "r+b", buffering=0) as line:
         said = _until(line, b"ready")
         line.write(b"\x03")
