@@ -35,13 +35,15 @@ _NAME_IT: Final = "name the daemon's socket with --socket or PROVD_SOCKET"
 class ProvdUnreachable(Exception):
     """No daemon answers: no socket, refused, forbidden, vanished, or silent for too long.
 
-    `message` says where the client looked and why it failed, `hint` what to do next.
+    `message` says where the client looked and why it failed, `hint` what to do next, `kind` the same in one word:
+    `absent stale file busy sandbox denied long stranger silent closed`, or `other`.
     """
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str, kind: str = "other") -> None:
         super().__init__(f"{message}; {hint}")
         self.message = message
         self.hint = hint
+        self.kind = kind
 
 
 class RpcError(Exception):
@@ -53,6 +55,10 @@ class RpcError(Exception):
         self.message = message
         self.hint = hint
         self.data = data or {}
+
+
+class _Silent(ProvdUnreachable):
+    """Nothing came in time."""
 
 
 def wire_path(path: str | bytes) -> WirePath:
@@ -129,11 +135,20 @@ class Client:
     def notifications(self) -> Iterator[Json]:
         """What the daemon sends unasked, after a `log.subscribe`; ends only by an exception."""
         while True:
-            while self._notes:
-                yield self._notes.popleft()
-            message = self._message(None, eager=False)
+            if (note := self.notification()) is not None:
+                yield note
+
+    def notification(self, wait: float | None = None) -> Json | None:
+        """The next of those; None where none comes within `wait` seconds. Without `wait` it waits for one."""
+        deadline = None if wait is None else time.monotonic() + wait
+        while not self._notes:
+            try:
+                message = self._message(deadline, eager=False)
+            except _Silent:
+                return None
             if "method" in message:
                 self._notes.append(message)
+        return self._notes.popleft()
 
     def peer_pid(self) -> int | None:
         """The process that listens, as the system tells it: 0 where it is out of sight, None where it is not told."""
@@ -276,17 +291,21 @@ class Client:
         return len(piece)
 
     def _silent(self) -> ProvdUnreachable:
-        return ProvdUnreachable(
-            f"the daemon at {self.path} did not answer within {self.timeout:g} s", "try again, or see what it logs"
+        return _Silent(
+            f"the daemon at {self.path} did not answer within {self.timeout:g} s",
+            "try again, or see what it logs",
+            "silent",
         )
 
     def _stranger(self) -> ProvdUnreachable:
-        return ProvdUnreachable(f"what answers at {self.path} is not provd", _NAME_IT)
+        return ProvdUnreachable(f"what answers at {self.path} is not provd", _NAME_IT, "stranger")
 
     def _vanished(self, error: Exception) -> ProvdUnreachable:
         why = "" if isinstance(error, EOFError) else f" ({error})"
         return ProvdUnreachable(
-            f"the daemon at {self.path} closed the connection before it answered{why}", "start it again: provd run"
+            f"the daemon at {self.path} closed the connection before it answered{why}",
+            "start it again: provd start",
+            "closed",
         )
 
 
@@ -329,19 +348,27 @@ def _connect(path: str, timeout: float | None) -> socket.socket:
 
 def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     """Why there is no connection, and what to do about it."""
-    run_it = f"start the daemon: provd run (or {_NAME_IT})"
+    run_it = f"start the daemon: provd start (or {_NAME_IT})"
     allow_it = f"in an agent's sandbox, allow Unix sockets in {os.path.dirname(path)} or run the command outside it"
     reason = error.strerror or str(error)
     known = {
-        errno.ENOENT: (f"no daemon: there is no socket at {path}", run_it),
-        errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it),
-        errno.EAGAIN: (f"the daemon at {path} takes no new connections", "it is overloaded or stopped: try again"),
-        errno.EPERM: (f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}"),
-        errno.EACCES: (f"not allowed to connect to {path} ({reason})", f"run as the daemon's user; {allow_it}"),
+        errno.ENOENT: (f"no daemon: there is no socket at {path}", run_it, "absent"),
+        errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it, "stale"),
+        errno.EAGAIN: (
+            f"the daemon at {path} takes no new connections",
+            "it is overloaded or stopped: try again",
+            "busy",
+        ),
+        errno.EPERM: (f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}", "sandbox"),
+        errno.EACCES: (
+            f"not allowed to connect to {path} ({reason})",
+            f"run as the daemon's user; {allow_it}",
+            "denied",
+        ),
         # Python's own error, without a number: the path does not fit the kernel's address.
-        None: (f"the socket's path is too long for the system: {path}", _NAME_IT),
+        None: (f"the socket's path is too long for the system: {path}", _NAME_IT, "long"),
     }
-    message, hint = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it))
+    message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
     if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
-        message, hint = f"no daemon: {path} is a file, not a socket", _NAME_IT
-    return ProvdUnreachable(message, hint)
+        message, hint, kind = f"no daemon: {path} is a file, not a socket", _NAME_IT, "file"
+    return ProvdUnreachable(message, hint, kind)

@@ -71,13 +71,21 @@ class Clocks:
 
     def token(self, position: int) -> str:
         """The token of a position, told by the run that it belongs to."""
-        at = bisect.bisect_right(self._firsts, (position, "g")) - 1  # run ids are hex: "g" sorts after each
-        first, run = self._firsts[max(at, 0)]
+        first, run = self._run_of(position)
         position = max(position, first)
         if position > self._forgotten and position not in self._given:
             with self._lock:
                 self._remember(position)
         return str(Clock(self._store.log_id, run, position))
+
+    def name(self, position: int) -> str | None:
+        """The token of a position as a name for it, which nobody reads anything by; None before the first run."""
+        first, run = self._run_of(position)
+        return None if position < first else str(Clock(self._store.log_id, run, position))
+
+    def _run_of(self, position: int) -> tuple[int, str]:
+        at = bisect.bisect_right(self._firsts, (position, "g")) - 1  # run ids are hex: "g" sorts after each
+        return self._firsts[max(at, 0)]
 
     def _remember(self, position: int) -> None:
         if len(self._given) >= REMEMBERED:
@@ -120,6 +128,19 @@ class Clocks:
                 head = view.head()
         self._runs[self.run] = Span(self._runs[self.run].first, head)
         return clock.resolve(asked, log=self._store.log_id, run=self.run, runs=self._runs)
+
+    @property
+    def stepped(self) -> int:
+        """Nanoseconds by which the wall clock was set forward since the start (below 0: back); 0 if nobody knows."""
+        if _CLOCK_BOOTTIME is None:
+            return 0
+        by = moment().offset - self._begun.offset
+        return by if abs(by) > _SLACK else 0
+
+    @property
+    def begun(self) -> int:
+        """When this run began: nanoseconds of the wall clock as it was then."""
+        return self._begun.at
 
     @property
     def started(self) -> int:

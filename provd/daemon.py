@@ -1,51 +1,31 @@
-"""The daemon: settings to a running service, and back to nothing.
+"""The daemon as a process: settings to a running service, and back to nothing.
 
-Rule: this is the one place where the rooms are put together. The run's id and its opening gap are durable before
-the socket answers.
+Rule: the lock is taken first and given back last. The run's id and its opening gap are durable before the socket
+answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
+import faulthandler
 import os
 import resource
 import secrets
-import signal
 import sys
-import time
-from functools import partial
 
-import structlog
-
-from provd import __version__
-from provd.audit import Audit
-from provd.clocks import Clocks
 from provd.core import errors, records
-from provd.disk import Workers, ignore_lease_breaks, real_directory
-from provd.handlers import Handlers
-from provd.inquiry import Inquiry
-from provd.live import Live
+from provd.disk import ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
-from provd.recorder import Actions, Entries
 from provd.recorder.actions import end_held
 from provd.recorder.rootrecords import adding
-from provd.recorder.showing import Showing
-from provd.resolver import Resolver
-from provd.responder import Responder
-from provd.server import Connection, Server
+from provd.running import Running
 from provd.settings import Settings
-from provd.status import Status
 from provd.store import Store, Writer
-from provd.store.files import Files
-from provd.subscriptions import Subscriptions
 
-_TRIM_EVERY = 60.0
 _DESCRIPTORS = 65536
 _NICE = -5
-log = structlog.get_logger("daemon")
 
 
 def main(settings: Settings) -> None:
@@ -53,7 +33,10 @@ def main(settings: Settings) -> None:
 
     Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
     """
-    configure(settings.log_format)
+    os.umask(0o077)  # whatever it was: nothing that is made here is for others, and all of it for ourselves
+    configure(settings.log_format, log_file=settings.log_file, level=settings.log_level)
+    if sys.stderr is not None:
+        faulthandler.enable(sys.stderr)  # the watchdog's SIGABRT, and a crash in C, leave all stacks in the log
     _raise_limits()
     _come_first()
     ignore_lease_breaks()
@@ -129,87 +112,4 @@ def _event_loop(main_coroutine: object) -> None:
 
 
 async def _serve(settings: Settings, store: Store, run: str, listening: BoundSocket) -> None:
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    store.start(loop)
-    workers = Workers()
-    live = Live(settings, store, workers)
-    clocks = Clocks(store, run)
-    inquiry = Inquiry(store, workers, lambda: live.kept.rules, live)
-    resolver = Resolver(store, workers, lambda: live.kept.paths)
-    responder = Responder(store, inquiry, resolver, clocks, live)
-    showing = Showing(workers, clocks, live, lambda: live.kept.rules)
-    actions = Actions(store, inquiry, resolver, clocks, live)
-    subscriptions = Subscriptions(store, clocks, live)
-    audit = Audit(
-        store,
-        workers,
-        inquiry.read,
-        table=Files,
-        settled=live.settled,
-        ignored=live.ignored,
-        uncovered=live.uncovered,
-    )
-    places = {"socket": settings.socket, "state": settings.state}
-    handlers = Handlers(
-        store,
-        clocks,
-        resolver,
-        responder,
-        Entries(store, inquiry, resolver, clocks, live, showing),
-        actions,
-        live.kept,
-        subscriptions,
-        Status(store, clocks, live.kept, live.pump, audit, responder.durations, places, live.look),
-        stop.set,
-    )
-    grown, aged = asyncio.Event(), asyncio.Event()
-
-    def committed(_head: int) -> None:
-        grown.set()
-        aged.set()
-        subscriptions.committed()
-
-    def closed(connection: Connection) -> None:
-        subscriptions.closed(connection)
-        actions.closed(connection.number)
-
-    store.on_lost = stop.set
-    store.on_commit = committed
-    server = Server(handlers.handle, closed)
-    serving = await server.start(listening.socket)
-    live.start(grown)
-    trimming = asyncio.ensure_future(_trim(store, settings, aged))
-    gc.freeze()  # what lives as long as the daemon need not be looked at again
-    log.info("ready", version=__version__, pid=os.getpid(), run=run, socket=settings.socket, state=settings.state)
-    try:
-        await stop.wait()
-    finally:
-        log.info("stopping", store=store.lost or "whole")
-        handlers.stopping = True
-        serving.close()
-        trimming.cancel()
-        await server.stop()
-        await live.close()
-        with contextlib.suppress(errors.ProvdError):
-            await store.submit(lambda _: None)  # what connections left behind is durable before the store closes
-        workers.close()
-        with contextlib.suppress(asyncio.CancelledError):
-            await trimming
-
-
-async def _trim(store: Store, settings: Settings, grown: asyncio.Event) -> None:
-    """Trims the log, a slice at a time, for ever; `grown` is set when there may be something to trim."""
-    while True:
-        try:
-            oldest = time.time_ns() - settings.max_age * 10**9
-            gone = await store.submit(partial(Writer.trim, keep_records=settings.max_records, oldest_at=oldest))
-        except Exception as e:  # noqa: BLE001  trimming goes on, whatever happened to one slice
-            log.warning("the log was not trimmed", reason=str(e))
-            gone = 0
-        if not gone:
-            grown.clear()
-            await grown.wait()
-            await asyncio.sleep(_TRIM_EVERY)
+    await Running(settings, store, run).serve(listening)

@@ -13,8 +13,11 @@ from provd.clocks import Clocks
 from provd.core import errors, params
 from provd.core.records import wire_name
 from provd.core.wire import Request
+from provd.exporting import Exporting
 from provd.recorder import Actions, Entries, Roots
+from provd.recorder.importing import Importing
 from provd.recorder.patterns import check_patterns
+from provd.reloading import Reloading
 from provd.resolver import Resolver, absolute
 from provd.responder import Responder
 from provd.server import Connection
@@ -39,6 +42,9 @@ class Handlers:
         roots: Roots,
         subscriptions: Subscriptions,
         status: Status,
+        reloading: Reloading,
+        exporting: Exporting,
+        importing: Importing,
         shutdown: Callable[[], None],
     ) -> None:
         self._store = store
@@ -50,6 +56,9 @@ class Handlers:
         self._roots = roots
         self._subscriptions = subscriptions
         self._status = status
+        self._reloading = reloading
+        self._exporting = exporting
+        self._importing = importing
         self._shutdown = shutdown
         self.stopping = False
 
@@ -74,6 +83,10 @@ class Handlers:
                 return await self._entries.forget(asked, foreign=foreign)
             case params.EntryList():
                 return await self._responder.listed(asked, foreign=foreign)
+            case params.EntryExport():
+                return await self._exporting.page(asked, foreign=foreign)
+            case params.EntryImport():
+                return await self._importing.take(asked, foreign=foreign)
             case params.DepsCheck():
                 return await self._responder.deps_check(asked, foreign=foreign)
             case params.DepsSnapshot():
@@ -97,7 +110,8 @@ class Handlers:
             case params.Audit():
                 return await self._status.audit(asked, self._resolver)
             case _:
-                return await self._plain(request.method)
+                told = await self._plain(request.method)
+                return told | {"foreign": foreign} if request.method == "daemon.status" else told
 
     async def _plain(self, method: str) -> Any:
         """The methods without parameters."""
@@ -110,6 +124,10 @@ class Handlers:
                 return {"roots": await self._status.listed()}
             case "daemon.status":
                 return await self._status.status()
+            case "daemon.config":
+                return self._reloading.told()
+            case "daemon.reload":
+                return await self._reloading.reload()
             case "daemon.shutdown":
                 asyncio.get_running_loop().call_soon(self._shutdown)
                 return {}

@@ -93,6 +93,11 @@ class Live:
         self._fleet.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def pace(self, seconds: float) -> None:
+        """From now on polled roots are scanned so often."""
+        self._fleet.pace(seconds)
+        self._polling.pace(seconds)
+
     async def look(self) -> None:
         """Looks at all roots now, for who asks how they are."""
         self._fleet.check()

@@ -18,6 +18,7 @@ from provd.core import errors
 from provd.disk import kernelfs
 from provd.store.environment import full_or_unusable
 
+_OURS: Final = frozenset(("lock", "store", "provd.sock", "provd.log", "start.lock"))
 MAX_SOCKET_PATH: Final = 107
 """Bytes of a socket's path that Linux takes (macOS: 103)."""
 
@@ -48,7 +49,13 @@ class StateDirectory:
                 "give a --state on a local disk",
             )
         try:
-            if not names - {"lock", "store", "provd.sock"}:  # a directory of others' things keeps its mode
+            if not names - {
+                "lock",
+                "store",
+                "provd.sock",
+                "provd.log",
+                "start.lock",
+            }:  # a directory of others' things keeps its mode
                 os.chmod(path, 0o700)
             self._fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as e:
@@ -77,12 +84,19 @@ class StateDirectory:
             raise self._unusable(e) from e
 
     def _unusable(self, error: OSError) -> errors.ProvdError:
-        return full_or_unusable(error, self.path)
+        told = full_or_unusable(error, self.path)
+        if isinstance(told, errors.StoreFull):
+            return told
+        at = f" ({error.filename})" if error.filename not in {None, self.path} else ""
+        return errors.StoreUnusable(
+            f"the state directory {self.path} cannot be used: {error.strerror or error}{at}",
+            "make it a directory that this user can write to, or give another one: --state DIR, or PROVD_STATE_DIR",
+        )
 
     def note_socket(self, path: str) -> None:
         """Writes where the holder answers beside its pid, for whoever finds the lock held."""
         with contextlib.suppress(OSError):
-            os.pwrite(self._fd, f"{os.getpid()}\n{path}\n".encode(), 0)
+            os.pwrite(self._fd, b"%d\n%b\n" % (os.getpid(), os.fsencode(path)), 0)
 
     def release(self) -> None:
         """Gives the lock back."""

@@ -1,4 +1,4 @@
-"""Where the socket, the state and the configuration are.
+"""Where the socket, the state and the configuration are, and why there.
 
 Rule: client and daemon ask here, so that they agree. A flag wins over provd's own variables, those over the
 service manager's, those over the desktop's. Nothing is created, opened or normalised.
@@ -10,46 +10,93 @@ was named too: daemons on several states never meet on one socket.
 from __future__ import annotations
 
 import os
+import pwd
 import sys
+from typing import NamedTuple
 
 SOCKET_NAME = "provd.sock"
+_CONFIG_NAME = "config.toml"
+_DEFAULT = "$HOME"
+
+
+class Place(NamedTuple):
+    """An absolute path, and what says so: an option, a variable (`$NAME`) or `default`."""
+
+    path: str
+    source: str
+
+    @property
+    def named(self) -> bool:
+        """Whether somebody named this very path for provd."""
+        return self.source.startswith(("--", "$PROVD_"))
 
 
 def socket_path(explicit: str | None = None, state: str | None = None) -> str:
+    """The path of `socket_place`."""
+    return socket_place(explicit, state).path
+
+
+def state_dir(explicit: str | None = None) -> str:
+    """The path of `state_place`."""
+    return state_place(explicit).path
+
+
+def config_path() -> str:
+    """The path of `config_place`."""
+    return config_place().path
+
+
+def socket_place(explicit: str | None = None, state: str | None = None) -> Place:
     """The daemon's socket. `explicit` and `state` are the values of `--socket` and `--state`, if given.
 
     In turn: `--socket`, `$PROVD_SOCKET`, the state directory where one was named, `$RUNTIME_DIRECTORY`,
     `$XDG_RUNTIME_DIR/provd`, the default state directory.
     """
-    if named := explicit or _variable("PROVD_SOCKET"):
-        return _absolute(named)
-    if named := state or _variable("PROVD_STATE_DIR"):
-        return os.path.join(_absolute(named), SOCKET_NAME)
+    if explicit:
+        return Place(_absolute(explicit), "--socket")
+    if named := _variable("PROVD_SOCKET"):
+        return Place(_absolute(named), "$PROVD_SOCKET")
+    if state or _variable("PROVD_STATE_DIR"):
+        directory, source = state_place(state)
+        return Place(os.path.join(directory, SOCKET_NAME), source)
     if runtime := _first("RUNTIME_DIRECTORY"):
-        return os.path.join(_absolute(runtime), SOCKET_NAME)
+        return Place(os.path.join(_absolute(runtime), SOCKET_NAME), "$RUNTIME_DIRECTORY")
     if runtime := _xdg("XDG_RUNTIME_DIR"):
-        return os.path.join(runtime, "provd", SOCKET_NAME)
-    return os.path.join(state_dir(), SOCKET_NAME)
+        return Place(os.path.join(runtime, "provd", SOCKET_NAME), "$XDG_RUNTIME_DIR")
+    directory, source = state_place()
+    return Place(os.path.join(directory, SOCKET_NAME), source)
 
 
-def state_dir(explicit: str | None = None) -> str:
+def state_place(explicit: str | None = None) -> Place:
     """The daemon's state directory. `explicit` is the value of `--state`, if given.
 
     In turn: `--state`, `$PROVD_STATE_DIR`, `$STATE_DIRECTORY`, `$XDG_STATE_HOME/provd`, the platform's place.
     """
-    if named := explicit or _variable("PROVD_STATE_DIR") or _first("STATE_DIRECTORY"):
-        return _absolute(named)
+    if explicit:
+        return Place(_absolute(explicit), "--state")
+    if named := _variable("PROVD_STATE_DIR"):
+        return Place(_absolute(named), "$PROVD_STATE_DIR")
+    if named := _first("STATE_DIRECTORY"):
+        return Place(_absolute(named), "$STATE_DIRECTORY")
     if home := _xdg("XDG_STATE_HOME"):
-        return os.path.join(home, "provd")
+        return Place(os.path.join(home, "provd"), "$XDG_STATE_HOME")
     if sys.platform == "darwin":
-        return os.path.join(_home(), "Library", "Application Support", "provd")
-    return os.path.join(_home(), ".local", "state", "provd")
+        return Place(os.path.join(_home(), "Library", "Application Support", "provd"), _DEFAULT)
+    return Place(os.path.join(_home(), ".local", "state", "provd"), _DEFAULT)
 
 
-def config_path() -> str:
-    """The configuration file, whether it exists or not: `$XDG_CONFIG_HOME/provd/config.toml`."""
-    base = _xdg("XDG_CONFIG_HOME") or os.path.join(_home(), ".config")
-    return os.path.join(base, "provd", "config.toml")
+def config_place() -> Place:
+    """The configuration file, whether it exists or not.
+
+    In turn: `$PROVD_CONFIG`, `$CONFIGURATION_DIRECTORY`, `$XDG_CONFIG_HOME/provd`, `~/.config/provd`.
+    """
+    if named := _variable("PROVD_CONFIG"):
+        return Place(_absolute(named), "$PROVD_CONFIG")
+    if directory := _first("CONFIGURATION_DIRECTORY"):
+        return Place(os.path.join(_absolute(directory), _CONFIG_NAME), "$CONFIGURATION_DIRECTORY")
+    if base := _xdg("XDG_CONFIG_HOME"):
+        return Place(os.path.join(base, "provd", _CONFIG_NAME), "$XDG_CONFIG_HOME")
+    return Place(os.path.join(_home(), ".config", "provd", _CONFIG_NAME), _DEFAULT)
 
 
 def _variable(name: str) -> str | None:
@@ -69,8 +116,23 @@ def _xdg(name: str) -> str | None:
 
 
 def _home() -> str:
-    return _absolute(os.path.expanduser("~"))
+    """The home directory: `$HOME`, else what the system knows of this user; `/` for one that it does not know.
+
+    Nobody but root can write to `/`: whoever needs a place there is told so, by its path.
+    """
+    if home := _variable("HOME"):
+        return _absolute(home)
+    try:
+        return _absolute(pwd.getpwuid(os.getuid()).pw_dir or "/")
+    except KeyError:
+        return "/"
 
 
 def _absolute(path: str) -> str:
-    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    """The path from the root on. Where the current directory is gone it stays relative, and opening it fails."""
+    if os.path.isabs(path):
+        return path
+    try:
+        return os.path.join(os.getcwd(), path)
+    except FileNotFoundError:
+        return path

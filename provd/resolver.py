@@ -58,9 +58,7 @@ class Resolver:
             real = await self._real(where)
         if scope is None:
             return Place(where, real)
-        if not 1 <= len(scope.encode()) <= dependency.MAX_NAME:
-            raise errors.LimitExceeded("a scope's name is empty or too long", f"1 to {dependency.MAX_NAME} bytes")
-        return Place(where, b"=" + scope.encode())
+        return Place(where, params.scope_name(scope))
 
     def _known(self, scope: bytes) -> bool:
         with self._store.view() as view:

@@ -24,7 +24,7 @@ from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
 from provd.pages import Named, concerns, page
 from provd.resolver import Place, Resolver, absolute
-from provd.statistics import Durations
+from provd.statistics import Verdicts
 from provd.store import Store
 from provd.watch.base import Uncovered
 from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded
@@ -53,7 +53,7 @@ class Responder:
         self._resolver = resolver
         self._clocks = clocks
         self._watch = watch
-        self.durations = Durations()
+        self.verdicts = Verdicts()
 
     # entries
 
@@ -113,7 +113,7 @@ class Responder:
                 await asyncio.sleep(0)
         for missing in (told[i.key] for i in ids if answer.judgements[i].entry is None):
             missing["evidence"][0]["detail"] = f"looked in {records.shown_scope(scope)}"
-        self.durations.add(time.perf_counter() - began)
+        self.verdicts.add(time.perf_counter() - began, (verdict["verdict"] for verdict in told.values()))
         return told, answer
 
     def _told(self, key: str | None, judgement: Judgement, position: int) -> dict[str, Any]:
@@ -125,6 +125,7 @@ class Responder:
 
     async def deps_check(self, asked: params.DepsCheck, *, foreign: bool) -> Any:
         """`deps.check`: a verdict on dependencies without an entry."""
+        began = time.perf_counter()
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         since = None if asked.fetched_at is None else self._clocks.since(asked.fetched_at)
         wanted = await self._resolver.dependencies(asked.deps, place.root)
@@ -149,6 +150,7 @@ class Responder:
         seconds = asked.timeout_ms / 1000
         answer = await self._inquiry.judge(lambda _: {entry_id: entry}, question, seconds, evidence=True)
         told = self._told(None, answer.judgements[entry_id], answer.position)
+        self.verdicts.add(time.perf_counter() - began, [told["verdict"]])
         return told | {"standing": None, "version": None}
 
     def _version_at(self, entry_id: EntryId, digest: str | None, since: Since | None) -> int | None:

@@ -6,11 +6,14 @@ Rule: nothing here decides a verdict; it is for people, and for finding provd's 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import resource
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
+import provd
 from provd import __version__
 from provd.audit import Audit
 from provd.clocks import Clocks
@@ -20,15 +23,17 @@ from provd.core.records import Coverage, to_wire, wire_name
 from provd.recorder import Roots
 from provd.recorder.actions import action_wire
 from provd.resolver import Resolver
-from provd.statistics import Durations
+from provd.statistics import Verdicts
 from provd.store import Store, View
 from provd.store.keys import Root
+from provd.watch.mounted import MountPoints
 
 _FIRST: Final = 100
 """Places that are not watched and are named, of one root."""
 _YOUNG: Final = 1.0
 """Seconds for which what was told of a root may be told again beside another one."""
 _LIMITS: Final = "/proc/sys/fs/inotify"
+_OF_NAMESPACE: Final = "/proc/sys/user/max_inotify_watches"
 
 
 class Counters(Protocol):
@@ -65,8 +70,8 @@ class Status:
         roots: Roots,
         pump: Pumping,
         audit: Audit,
-        durations: Durations,
-        places: dict[str, str],
+        verdicts: Verdicts,
+        places: dict[str, Any],
         look: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
@@ -74,10 +79,11 @@ class Status:
         self._roots = roots
         self._pump = pump
         self._audit = audit
-        self._durations = durations
+        self._verdicts = verdicts
         self._places = places
         self._look = look
         self._started = time.monotonic()
+        self._audits = {"count": 0, "files": 0, "mismatches": 0}
         self._rows: dict[bytes, dict[str, Any]] = {}
         self._rows_at = 0.0
         self._counted: tuple[tuple[int, tuple[bytes, ...]], dict[bytes, int] | None] | None = None
@@ -87,18 +93,24 @@ class Status:
         roots = await self.listed()
         with self._store.view() as view:
             oldest, head = view.oldest(), view.head()
+            first = view.record(oldest)
+            newest = [view.record(head), view.record(self._clocks.started - 1)]
             actions = [action_wire(action) for action in view.actions()]
             entries = {"active": view.count("entries"), "revoked": view.count("archive")}
             records, files = view.count("log"), view.count("files")
         inner = [self._roots.lies_in_another(path) for path in self._roots.paths]
+        dated = max((record.at for record in newest if record is not None), default=0)
         told = {
             "version": __version__,
+            "package": wire_name(os.fsencode(os.path.dirname(provd.__file__))),
             "pid": os.getpid(),
+            "started_at": str(self._clocks.begun),
             "uptime_s": round(time.monotonic() - self._started, 3),
             "log": self._store.log_id,
             "run": self._clocks.run,
             "clock": self._clocks.token(head),
             "oldest": self._clocks.token(oldest),
+            "oldest_at": None if first is None else str(first.at),
             **self._places,
             "roots": roots,
             "files": files,
@@ -111,24 +123,32 @@ class Status:
             "actions": actions,
             "records": records,
             "bytes": self._store.environment.size(),
-            "verdicts": {
-                "count": self._durations.count,
-                "p50_us": self._durations.percentile_us(0.5),
-                "p99_us": self._durations.percentile_us(0.99),
-            },
-            "store": {"reopened": self._store.reopened},
+            "verdicts": self._verdicts.told(),
+            "gaps": self._store.gaps.told(),
+            "audits": dict(self._audits),
+            "store": {"reopened": self._store.reopened, "map_bytes": self._store.environment.room},
+            "descriptors": descriptors(),
+            "wall_clock": {"stepped_s": self._clocks.stepped / 1e9, "ahead_s": max(0, dated - time.time_ns()) / 1e9},
         }
         if self._store.environment.set_aside is not None:
             told["set_aside"] = self._store.environment.set_aside
+        if (migrated := self._store.migrated()) is not None:
+            told["migrated"] = migrated
         return told
 
     async def listed(self) -> list[dict[str, Any]]:
-        """`root.list`: the roots as they are now, with the number of their files (None where they are too many)."""
+        """`root.list`: the roots as they are now, with their file systems and the number of their files.
+
+        That is None where they are too many to be counted.
+        """
         await self._look()
         counts = await self._counts()
         roots = self.roots()
-        files = [None if counts is None else counts.get(path) for path in self._roots.paths]
-        return [root | {"files": count} for root, count in zip(roots, files, strict=True)]
+        mounts = MountPoints.now()
+        return [
+            root | {"filesystem": _filesystem(mounts, path), "files": None if counts is None else counts.get(path)}
+            for root, path in zip(roots, self._roots.paths, strict=True)
+        ]
 
     def roots(self) -> list[dict[str, Any]]:
         """The roots as the wire has them."""
@@ -181,7 +201,17 @@ class Status:
         if directory is not None:
             inside = self._roots.lies_in_another(directory)
             trees = [*([directory] if inside else []), *(path for path in trees if is_under(path, directory))]
-        return await self._audit.run(list(dict.fromkeys(trees)), directory, asked.sample)
+        told = await self._audit.run(list(dict.fromkeys(trees)), directory, asked.sample)
+        self._audits["count"] += 1
+        self._audits["files"] += told["files"]
+        self._audits["mismatches"] += len(told["mismatches"])
+        return told
+
+
+def _filesystem(mounts: MountPoints, path: bytes) -> str | None:
+    """The type of the file system that holds `path`, as the system names it; None where nobody knows."""
+    mount = mounts.holding(path)
+    return None if mount is None else mount.kind
 
 
 def _gap(view: View, root: Root) -> dict[str, Any]:
@@ -194,13 +224,30 @@ def _gap(view: View, root: Root) -> dict[str, Any]:
     return {"seq": position} if record is None else to_wire(position, record)
 
 
+def descriptors() -> dict[str, int]:
+    """How many descriptors the daemon may have open, and how many it has, as far as that is known."""
+    told = {"limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0]}
+    with contextlib.suppress(OSError):
+        told["used"] = len(os.listdir("/dev/fd")) - 1  # one of them lists the others
+    return told
+
+
 def inotify_limits() -> dict[str, int]:
-    """The system's limits of inotify, by their names under fs.inotify, as far as they are known."""
-    limits = {}
-    for name in ("max_user_watches", "max_user_instances", "max_queued_events"):
-        try:
-            with open(f"{_LIMITS}/{name}", encoding="ascii") as f:
-                limits[name] = int(f.read())
-        except (OSError, ValueError):
-            continue
+    """The system's limits of inotify, by their names under fs.inotify, as far as they are known.
+
+    `max_inotify_watches` is that of the daemon's user namespace, where it is lower than the system's.
+    """
+    names = ("max_user_watches", "max_user_instances", "max_queued_events")
+    limits = {name: limit for name in names if (limit := _number_in(f"{_LIMITS}/{name}")) is not None}
+    own = _number_in(_OF_NAMESPACE)
+    if own is not None and own < limits.get("max_user_watches", 0):
+        limits["max_inotify_watches"] = own
     return limits
+
+
+def _number_in(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None

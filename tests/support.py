@@ -52,6 +52,7 @@ def clean_environment(home: str, extra: Mapping[str, str] | None = None) -> dict
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PROVD_", "XDG_", "LISTEN_", "NOTIFY_"))}
     kept.pop("RUNTIME_DIRECTORY", None)
     kept.pop("STATE_DIRECTORY", None)
+    kept.pop("CONFIGURATION_DIRECTORY", None)
     kept.update(HOME=home, PYTHONPATH=REPOSITORY, PYTHONUNBUFFERED="1")
     kept.update(extra or {})
     return kept

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(arguments)
     except BrokenPipeError:
         # The reader of our output has gone: end as quietly as a program that SIGPIPE ends.
-        _discard(sys.stdout.fileno(), sys.stderr.fileno())
+        output.discard(sys.stdout, sys.stderr)
         return READER_GONE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -90,6 +90,7 @@ def _run(arguments: list[str]) -> int:
         if error.errno == errno.EPIPE:
             raise
         _tell(arguments, "system", str(error), _NEXT.get(error.errno, ""))
+        _give_up()
         return REFUSED
     except Exception as error:  # noqa: BLE001  (whatever it is, it must not look like a verdict)
         traceback.print_exc()
@@ -108,9 +109,9 @@ def _tell(arguments: list[str], code: str, message: str, hint: str, mark: str = 
             sys.stdout.flush()
 
 
-def _discard(*descriptors: int) -> None:
-    """Point descriptors at nothing, so that the interpreter's last flush has nobody to offend."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in descriptors:
-        os.dup2(nothing, descriptor)
-    os.close(nothing)
+def _give_up() -> None:
+    """Drops what stdout does not take, so that the interpreter does not try again and end with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        output.discard(sys.stdout)

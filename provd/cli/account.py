@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import hints, output, records, verdicts
+from provd.cli import causes, drawing, hints, output, records, verdicts
+from provd.cli.drawing import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from provd.cli.causes import Cause
 
 Json = dict[str, Any]
 
 _LONG: Final = 20
 """Dependencies that a long answer names."""
-_DIRTY: Final = frozenset(
-    {"changed", "created", "deleted", "type-changed", "listing-changed", "touched", "written"}
-    | {"entry-replaced", "entry-revoked", "entry-missing", "entry-dirty"}
-)
 
 
-def account(verdict: Json, label: str, *, strict: bool = False) -> Iterator[str]:
-    """All that an answer says, for reading. `strict`: nothing was to be read for it."""
+def account(verdict: Json, label: str, faults: Sequence[Cause], *, strict: bool = False) -> Iterator[str]:
+    """All that an answer says, for reading. `faults`: what made each so; `strict`: nothing was to be read for it."""
+    chains = {fault.name: fault for fault in faults if fault.below}
     yield verdicts.headline(verdict, label)
     facts = {
         "standing": verdict.get("standing"),
@@ -32,50 +32,62 @@ def account(verdict: Json, label: str, *, strict: bool = False) -> Iterator[str]
         "as of": verdict.get("clock"),
         "ignored": verdict.get("ignored"),
     }
-    yield "  " + ", ".join(f"{name} {output.printable(str(value))}" for name, value in facts.items() if value)
+    yield from _facts([f"{name} {output.printable(str(value))}" for name, value in facts.items() if value])
     for item in verdict.get("evidence") or []:
-        yield from _evidence(item, "  ", strict=strict)
+        chain = chains.get(verdicts.dependency(item)) or causes.as_told(item)
+        yield from _evidence(item, label, chain if chain.below else None, strict=strict)
     if more := verdicts.more(verdict):
         yield f"  and {more} more {'dependency' if more == 1 else 'dependencies'} at fault"
     if hint := verdict.get("hint"):
-        yield f"  next: {output.printable(str(hint))}"
+        yield from _next(str(hint), "  ")
 
 
-def origin(verdict: Json) -> str:
-    """Where an entry lives, and who put it when."""
+def origin(verdict: Json) -> Iterator[str]:
+    """Where an entry lives, and the clock that it was put with."""
     facts = []
     if verdict.get("root") is not None:
         facts.append(f"root {output.name(verdict['root'])}")
     if verdict.get("scope") is not None:
         facts.append(f"scope {output.printable(str(verdict['scope']))}")
-    session = "" if verdict.get("session") is None else f" by session {output.printable(str(verdict['session']))}"
-    if verdict.get("at") is not None or session:
-        at = "" if verdict.get("at") is None else f" {output.moment(verdict['at'])}"
-        facts.append(f"put{at}{session}")
+    if verdict.get("clock_of_entry") is not None:
+        facts.append(f"clock {output.printable(str(verdict['clock_of_entry']))}")
+    if facts:
+        yield from _facts(facts)
+
+
+def by(verdict: Json) -> str:
+    """Who put an entry, and how often."""
+    facts = []
+    if verdict.get("session") is not None:
+        facts.append(f"by session {output.printable(str(verdict['session']))}")
     if verdict.get("turn") is not None:
         facts.append(f"turn {output.printable(str(verdict['turn']))}")
     if isinstance(supports := verdict.get("supports"), int) and supports > 1:
         facts.append(f"{supports} times")
-    if verdict.get("clock_of_entry") is not None:
-        facts.append(f"clock {output.printable(str(verdict['clock_of_entry']))}")
     return ", ".join(facts)
 
 
-def ground(verdict: Json) -> Iterator[str]:
+def ground(verdict: Json, indent: str) -> Iterator[str]:
     """What an entry rests on, a line each."""
     deps = verdict.get("deps")
     if not isinstance(deps, list):
         return
-    yield ""
-    yield "  rests on:" if deps else "  rests on nothing"
+    yield f"{indent}rests on:" if deps else f"{indent}rests on nothing"
     faults = {verdicts.dependency(item): str(item.get("why")) for item in verdict.get("evidence") or []}
     whole = verdict.get("verdict") == "fresh" or not (verdicts.more(verdict) or "the entry itself" in faults)
     for item in deps[:_LONG]:
         why = faults.get(verdicts.dependency(item))
-        word = "dirty" if why in _DIRTY else "fresh" if why is None and whole else "unknown"
-        yield f"    {output.symbol(word)} {verdicts.dependency(item)}  {_kept(item)}".rstrip()
+        word = "dirty" if why in causes.DIRTYING else "fresh" if why is None and whole else "unknown"
+        pieces = [causes.dependency(item), Piece(_kept(item), glue="  ")]
+        yield from drawing.fold(f"{indent}  {output.symbol(word)} ", pieces, f"{indent}    ")
     if len(deps) > _LONG:
-        yield f"    and {len(deps) - _LONG} more"
+        yield f"{indent}  and {len(deps) - _LONG} more"
+
+
+def _facts(facts: list[str]) -> Iterator[str]:
+    """Some facts with commas between them, none of them cut in two."""
+    last = len(facts) - 1
+    yield from drawing.fold("  ", [Piece(fact + ("" if at == last else ",")) for at, fact in enumerate(facts)], "  ")
 
 
 def _kept(item: Json) -> str:
@@ -86,40 +98,48 @@ def _kept(item: Json) -> str:
     return output.printable(str(item.get("kept") or "")) + digest
 
 
-def _evidence(item: Json, indent: str, *, strict: bool) -> Iterator[str]:
+def _evidence(item: Json, label: str, chain: Cause | None, *, strict: bool) -> Iterator[str]:
     yield ""
-    yield f"{indent}{output.paint(verdicts.dependency(item), 'bold')}  {output.printable(str(item.get('why', '')))}"
-    below = indent + "    "
+    why = output.printable(str(item.get("why", "")))
+    yield from drawing.fold("  ", [causes.dependency(item, "bold"), Piece(why, glue="  ")], "    ")
+    below = "      "
     for word in ("was", "is"):
         if item.get(word) is not None:
             yield f"{below}{word:<4}{output.digest(item[word])}"
     if paths := item.get("paths"):
         yield f"{below}members that differ:"
-        yield from (f"{below}  {output.name(path)}" for path in paths)
+        for path in paths:
+            yield from drawing.fold(f"{below}  ", [Piece(output.name(path), elastic=True)])
     if (mutation := item.get("mutation")) is not None:
-        yield f"{below}touched by {_mutation(mutation)}"
+        yield from drawing.fold(below, _mutation(mutation), f"{below}  ")
     if detail := item.get("detail"):
-        yield f"{below}{output.printable(str(detail))}"
-    for cause in item.get("because") or []:
-        yield f"{below}because {verdicts.dependency(cause)}  {output.printable(str(cause.get('why', '')))}"
+        yield from drawing.fold(below, drawing.words(output.printable(str(detail))), below)
+    if chain is not None:
+        yield from causes.told(label, chain, below)
     if hint := hints.fault(item, strict=strict):
-        yield f"{below}next: {output.printable(hint)}"
+        yield from _next(hint, below)
 
 
-def _mutation(mutation: Any) -> str:
+def _next(hint: str, indent: str) -> Iterator[str]:
+    yield from drawing.fold(indent, drawing.words(f"next: {output.printable(hint)}"), f"{indent}  ")
+
+
+def _mutation(mutation: Any) -> list[Piece]:
     """A record that touched a dependency: its number, or the record as the log has it."""
+    told = drawing.words("touched by record")
     if not isinstance(mutation, dict):
-        return f"record {output.printable(str(mutation))}"
-    who = records.who(mutation)
-    words = [
-        f"record {mutation.get('seq', '?')}",
-        output.printable(_what(mutation)),
-    ]
+        return [*told, Piece(output.printable(str(mutation)))]
+    told.append(Piece(str(mutation.get("seq", "?"))))
+    if what := _what(mutation):
+        told.append(Piece(output.printable(what)))
     if mutation.get("path") is not None:
-        words.append(output.name(mutation["path"]))
+        told.append(Piece(output.name(mutation["path"]), elastic=True))
     if mutation.get("at") is not None:
-        words.append(f"at {output.moment(mutation['at'])}")
-    return " ".join(word for word in words if word) + (f" ({who})" if who else "")
+        age = drawing.ago(mutation["at"])
+        told.append(Piece(f"at {output.moment(mutation['at'])}{', ' if age else ''}{age}"))
+    if who := records.who(mutation):
+        told.append(Piece(f"({who})"))
+    return told
 
 
 def _what(mutation: Json) -> str:

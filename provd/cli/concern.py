@@ -128,6 +128,10 @@ class Ground:
             case _:
                 return True
 
+    def names(self, record: Json) -> bool:
+        """Whether a mutation, of whatever place, changed one of the paths rested on."""
+        return any(answer for path in records.places(record) for answer in self._answers(record, path))
+
     def _answers(self, record: Json, path: bytes) -> Iterator[bool | None]:
         yield self._of_files(path)
         for dep in self._others:

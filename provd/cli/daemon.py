@@ -1,11 +1,10 @@
-"""The daemon from outside: run, stop, audit.
+"""The daemon itself: run, audit.
 
 Rule: only `run` imports the daemon; every other command is a client.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +12,6 @@ import click
 from provd import places
 from provd.cli import names, output
 from provd.cli.command import Command, Failure, connected, given, json_option
-from provd.cli.process import Process
-from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
@@ -32,9 +29,24 @@ _FOUND = 1
     type=click.Choice(["auto", "inotify", "watchdog", "poll"]),
     help="How to watch (default auto: inotify where it tells all, else poll or watchdog).",
 )
-@click.option("--log-format", type=click.Choice(["console", "json"]), help="How to log (default console).")
+@click.option(
+    "--log-format",
+    type=click.Choice(["console", "json"]),
+    help="How to log (default console; under systemd the journal).",
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The least to log (default info)."
+)
+@click.option("--log-file", metavar="PATH", help="Log to this file, which is turned over (default: stderr).")
 @connected
-def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, at: Place) -> int:
+def run(
+    roots: tuple[str, ...],
+    backend: str | None,
+    log_format: str | None,
+    log_file: str | None,
+    log_level: str | None,
+    at: Place,
+) -> int:
     """Run the daemon in the foreground. It is ready when its socket answers."""
     from provd import daemon, settings  # noqa: PLC0415  (see the rule)
     from provd.core import errors  # noqa: PLC0415
@@ -46,34 +58,12 @@ def run(roots: tuple[str, ...], backend: str | None, log_format: str | None, at:
             roots=tuple(names.absolute(root) for root in roots),
             backend=backend,
             log_format=log_format,
+            log_file=log_file,
+            log_level=log_level,
         )
         daemon.main(loaded)
     except errors.ProvdError as error:
         raise Failure(error.message, error.hint) from None
-    return 0
-
-
-@click.command(cls=Command, examples=("provd stop",))
-@click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0.1), default=30.0, help="How long to wait (default 30)."
-)
-@connected
-def stop(timeout: float, at: Place) -> int:
-    """Stop the daemon and wait until its process has ended."""
-    with at.connect() as client, Process.of(client) as process:
-        client.call("daemon.shutdown")
-        deadline = time.monotonic() + timeout
-        client.timeout = timeout
-        told = f"the daemon at {client.path} was told to stop"
-        try:
-            client.wait_closed()
-        except ProvdUnreachable:
-            message = f"{told} and is still there after {timeout:g} s"
-            raise Failure(message, "see what it logs, or end its process: provd status has the pid") from None
-        if not process.ended(deadline):
-            message = f"{told} and its process {process.pid} still runs after {timeout:g} s"
-            raise Failure(message, f"see what it logs, or end it: kill {process.pid}")
-    output.note("stopped")
     return 0
 
 

@@ -36,9 +36,8 @@ _UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
 _NAMED: Final = 10
 _LIMIT: Final = re.compile(r"\b((?:fs\.inotify|user)\.max_\w+)(?:\D{0,12}(\d+))?")
 _DENIED: Final = re.compile(r"permission denied|no permission|unreadable|not readable|EACCES", re.IGNORECASE)
-_LEAST: Final = 524_288
-"""Watches to allow at least: a gigabyte of kernel memory if all were used."""
-_LEAST_INSTANCES: Final = 1024
+_LEAST: Final = {"watches": 524_288, "instances": 1024, "queued": 262_144, "": 1024}
+"""What to allow at least, by a word of the setting. If all are used, so many watches take a GiB of the kernel."""
 
 
 def refusal(error: RpcError) -> tuple[str, str]:
@@ -71,11 +70,11 @@ def uncovered(why: str) -> str:
     found = _LIMIT.search(why)
     if found is not None:
         limit = int(found[2] or 0)
-        setting = found[1].replace(".", "/") if found[1].startswith("user.") else found[1]
-        raised = max(_LEAST, 2 * limit) if "watches" in setting else max(_LEAST_INSTANCES, 2 * limit)
-        if setting.startswith("user/"):
-            return f"echo {raised} | sudo tee /proc/sys/{setting}, in the user namespace's parent"
-        again = ", then start provd again" if "instances" in setting else ""
+        setting = found[1]
+        raised = max(next(least for word, least in _LEAST.items() if word in setting), 2 * limit)
+        if setting.startswith("user."):
+            return f"sysctl {setting}={raised}, as root of the daemon's user namespace"
+        again = ", then start provd again" if "watches" not in setting else ""
         return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
     if _DENIED.search(why):
         return "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore"

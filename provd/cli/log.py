@@ -14,17 +14,24 @@ import click
 
 from provd.cli import names, output, records
 from provd.cli.command import WORK_PATIENCE, Command, connected, given, json_option
+from provd.cli.following import Follower
+from provd.cli.screen import Screen
 from provd.client import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections import Counter
+    from collections.abc import Callable, Iterable
 
     from provd.cli.command import Place
     from provd.client import Client
 
+    Show = Callable[[Iterable[dict[str, Any]]], None]
+
 _PAGE: Final = 1000
 _BIG_PAGE: Final = 10_000
 _PLACES: Final = 3
+
+Json = dict[str, Any]
 
 
 @click.command(
@@ -65,13 +72,14 @@ def since(clock_token: str, paths: tuple[str, ...], limit: int | None, as_json: 
     asked = given(clock=clock_token, paths=[names.path(path) for path in paths] or None)
     left, whole = limit, True
     with at.connect(WORK_PATIENCE) as client:
+        show = _shower(client, as_json)
         while True:
             page = client.call("log.since", **asked, limit=_PAGE if left is None else min(left, _PAGE))
             whole = whole and bool(page.get("complete"))
             if as_json:
                 output.line_json(page)
             else:
-                _print(page["records"], as_json=False)
+                show(page["records"])
             left = None if left is None else left - len(page["records"])
             # A page may have no records and yet more behind it: none of those it looked at concern the paths.
             if not page.get("more") or page["clock"] == asked["clock"] or (left is not None and left <= 0):
@@ -128,16 +136,24 @@ def _tell_whole(whole: bool, uncovered: list[str]) -> None:
 def log(follow: bool, start: str | None, paths: tuple[str, ...], last: int, as_json: bool, at: Place) -> int:
     """The latest records, one a line: + created, ~ modified, - deleted, > moved, @ only its attributes.
 
-    A digest comes later than its mutation: shown with it where both are at hand, else as a line "hashed".
+    A digest is a record of its own, later than its mutation: it is shown with that one, and its number is skipped; only
+    where the mutation has been shown already it has a line "hashed". On a terminal -f counts what is more than 50 a
+    second in one directory; through a pipe, and with --json, everything is there.
     """
     asked = {"paths": [names.path(path) for path in paths]} if paths else {}
     with at.connect(WORK_PATIENCE) as client:
+        show = _shower(client, as_json)
+        found: Iterable[Json] = ()
         if start is None:
-            start = _print_latest(client, last, asked, as_json)
+            found, start = _latest(client, last, asked)
         elif not follow:
-            _print_since(client, start, asked, as_json)
-        if follow:
-            _follow(client, start, _real(paths), as_json)
+            _print_since(client, start, asked, show)
+        if not follow or as_json:
+            show(found)
+        if follow and as_json:
+            _follow_json(client, start, _real(paths))
+        elif follow:
+            _follow(client, found, start, _real(paths), show)
     return 0
 
 
@@ -147,12 +163,12 @@ def _real(paths: tuple[str, ...]) -> list[bytes]:
     return [*named, *map(os.path.realpath, named)]
 
 
-def _print_latest(client: Client, last: int, asked: dict[str, Any], as_json: bool) -> str:
-    """Prints the last records; the clock after them."""
+def _latest(client: Client, last: int, asked: Json) -> tuple[Iterable[Json], str]:
+    """The last records, and the clock after them."""
     if last == 0:
-        return client.clock()
+        return (), client.clock()
     if asked:
-        return _print_latest_of(client, last, asked, as_json)
+        return _latest_of(client, last, asked)
     page = client.call("log.since", last=last, limit=last)
     found = list(page["records"])
     left = last - len(found)
@@ -160,12 +176,10 @@ def _print_latest(client: Client, last: int, asked: dict[str, Any], as_json: boo
         page = client.call("log.since", clock=page["clock"], limit=left)
         found += page["records"]
         left -= len(page["records"])
-    _print(found, as_json)
-    clock: str = page["clock"]
-    return clock
+    return found, page["clock"]
 
 
-def _print_latest_of(client: Client, last: int, asked: dict[str, Any], as_json: bool) -> str:
+def _latest_of(client: Client, last: int, asked: Json) -> tuple[Iterable[Json], str]:
     """The last records that concern some paths, as far as the newest of the log have them."""
     page = client.call("log.since", last=_BIG_PAGE, limit=_BIG_PAGE, **asked)
     found = deque(page["records"], maxlen=last)
@@ -174,44 +188,99 @@ def _print_latest_of(client: Client, last: int, asked: dict[str, Any], as_json: 
         clock = page["clock"]
         page = client.call("log.since", clock=clock, limit=_BIG_PAGE, **asked)
         found.extend(page["records"])
-    _print(found, as_json)
     if len(found) < last and int(client.call("daemon.status").get("records") or 0) > _BIG_PAGE:
         output.note(f"of the newest {_BIG_PAGE} records; provd since CLOCK --path P looks further back")
-    end: str = page["clock"]
-    return end
+    return found, page["clock"]
 
 
-def _print_since(client: Client, clock: str, asked: dict[str, Any], as_json: bool) -> None:
+def _print_since(client: Client, clock: str, asked: Json, show: Show) -> None:
     whole = True
     while True:
         page = client.call("log.since", clock=clock, limit=_PAGE, **asked)
         whole = whole and bool(page.get("complete"))
-        _print(page["records"], as_json)
+        show(page["records"])
         if not page.get("more") or page["clock"] == clock:
             break
         clock = page["clock"]
     _tell_whole(whole, _uncovered(client, page))
 
 
-def _follow(client: Client, clock: str, paths: list[bytes], as_json: bool) -> None:
-    _tell_whole(client.call("log.subscribe", clock=clock).get("complete", True), [])
+def _follow_json(client: Client, clock: str, paths: list[bytes]) -> None:
+    """Every record and every loss as it comes."""
+    _subscribe(client, clock)
     for notification in client.notifications():
-        method, told = notification.get("method"), notification.get("params") or {}
-        if method == "log.record":
-            if not paths or records.about(told, paths):
-                _print([told], as_json)
-        elif method == "log.lost" and as_json:
+        told = notification.get("params") or {}
+        if notification.get("method") == "log.record" and _wanted(told, paths):
+            output.line_json(told)
+        elif notification.get("method") == "log.lost":
             output.line_json(notification)
-        elif method == "log.lost":
-            span = f"{told.get('from', '?')} to {told.get('to', '?')}"
-            output.warn(f"incomplete: records {span} are lost: {told.get('reason', '?')}")
         sys.stdout.flush()
 
 
-def _print(found: Iterable[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
+def _follow(client: Client, found: Iterable[Json], clock: str, paths: list[bytes], show: Show) -> None:
+    """The records found so far, then what comes. What is held back is shown whatever ends it."""
+    found = list(found)
+    asked = max((int(record.get("seq") or 0) for record in found), default=0)
+    follower = Follower(lambda record: show([record]), show.more if isinstance(show, _OnScreen) else None, asked)
+    try:
         for record in found:
-            output.line_json(record)
-    else:
+            follower.take(record)
+        _subscribe(client, clock)
+        while True:
+            follower.show()
+            sys.stdout.flush()
+            notification = client.notification(follower.wait()) or {}
+            told = notification.get("params") or {}
+            if notification.get("method") == "log.record" and _wanted(told, paths):
+                follower.take(told)
+            elif notification.get("method") == "log.lost":
+                follower.show(all_of_it=True)
+                sys.stdout.flush()  # what came before it stands before it
+                span = f"{told.get('from', '?')} to {told.get('to', '?')}"
+                output.warn(f"incomplete: records {span} are lost: {told.get('reason', '?')}")
+    finally:
+        follower.show(all_of_it=True)
+
+
+def _subscribe(client: Client, clock: str) -> None:
+    _tell_whole(client.call("log.subscribe", clock=clock).get("complete", True), [])
+
+
+def _wanted(record: Json, paths: list[bytes]) -> bool:
+    return not paths or records.about(record, paths)
+
+
+def _shower(client: Client, as_json: bool) -> Show:
+    """How records are shown where stdout leads."""
+    if as_json:
+        return _as_json
+    if sys.stdout.isatty():
+        return _OnScreen(Screen([local_path(root) for root in client.hello()["roots"]]))
+    return _as_lines
+
+
+def _as_json(found: Iterable[Json]) -> None:
+    for record in found:
+        output.line_json(record)
+
+
+def _as_lines(found: Iterable[Json]) -> None:
+    for record in records.merged(found):
+        output.line(records.record_line(record))
+
+
+class _OnScreen:
+    """Shows records in columns."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def __call__(self, found: Iterable[Json]) -> None:
+        """Shows some."""
         for record in records.merged(found):
-            output.line(records.record_line(record))
+            for text in self._screen.lines(record):
+                output.line(text)
+
+    def more(self, directory: bytes, kinds: Counter[str]) -> None:
+        """Says how many are not shown."""
+        output.line(self._screen.more(directory, kinds))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from provd.client import Client
 
 _WORD: Final = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):")
-_PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
+PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
 PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
 _SPECIAL: Final = re.compile(rb"[*?\[]")
 
@@ -43,7 +43,7 @@ def dependency(argument: str) -> str | dict[str, WirePath]:
     """A dependency or a write, its path made absolute; what the daemon has to judge is left to it."""
     raw = os.fsencode(argument)
     kind, rest = parts(raw)
-    if kind in _PATH_KINDS and rest:
+    if kind in PATH_KINDS and rest:
         raw = kind + b":" + _joined(rest, kind)
     return _travelling(raw)
 

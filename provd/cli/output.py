@@ -11,14 +11,28 @@ import io
 import json
 import os
 import sys
+import textwrap
 import time
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from provd.client import WirePath, local_path
 
-_COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
-_LOOKS: Final = {"fresh": ("✓", "+", "green"), "dirty": ("✗", "!", "red"), "unknown": ("?", "?", "yellow")}
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
+_LOOKS: Final = {
+    "fresh": ("✓", "+", "green"),
+    "dirty": ("✗", "!", "red"),
+    "unknown": ("?", "?", "yellow"),
+    "ok": ("✓", "+", "green"),
+    "warn": ("!", "!", "yellow"),
+    "fail": ("✗", "x", "red"),
+    "skipped": ("-", "-", "dim"),
+}
+_WIDTH: Final = 80
 _DIGEST_SHOWN: Final = 12
+_PLAIN: Final = "\x1b[0m"
 
 
 class _Closed(io.TextIOWrapper):
@@ -45,6 +59,12 @@ def prepare() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def always_utf8() -> None:
+    """What follows on stdout is UTF-8, whatever the locale: a format of its own says so."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
 def line(text: str = "") -> None:
     """One line of data."""
     sys.stdout.write(text + "\n")
@@ -56,8 +76,22 @@ def line_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """One message."""
-    sys.stderr.write(text + "\n")
+    """One message. Where it cannot be written it is dropped: what was found counts, not what was said of it."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        discard(sys.stderr)
+
+
+def discard(*streams: TextIO) -> None:
+    """Points streams at nothing, so that the interpreter's last flush has nobody to offend."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nothing, stream.fileno())
+    os.close(nothing)
 
 
 def warn(text: str) -> None:
@@ -87,13 +121,22 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     """`text` in a colour, where `stream` (stdout) is a terminal that wants one."""
     stream = stream or sys.stdout
     wanted = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
+    return f"\x1b[{_COLOURS[colour]}m{text}{_PLAIN}" if wanted else text
+
+
+def joined(line: str, glue: str, text: str, colour: str) -> str:
+    """`line` with some text behind it, in a colour where one is named; what ends in the same colour goes on in it."""
+    painted = paint(text, colour) if colour else text
+    start = painted.removesuffix(f"{text}{_PLAIN}")
+    if painted == text or not line.endswith(_PLAIN) or line.rfind("\x1b", 0, -len(_PLAIN)) != line.rfind(start):
+        return line + glue + painted
+    return line.removesuffix(_PLAIN) + glue + text + _PLAIN
 
 
 def symbol(verdict: str, word: str = "") -> str:
-    """The symbol of a verdict, and a word in its colour."""
+    """The symbol of a verdict or of a check's result, and a word in its colour."""
     drawn, plain, colour = _LOOKS.get(verdict, _LOOKS["unknown"])
-    return paint((drawn if _unicode(sys.stdout) else plain) + word, colour)
+    return paint(glyph(drawn, plain) + word, colour)
 
 
 def verdict_word(verdict: str) -> str:
@@ -103,12 +146,28 @@ def verdict_word(verdict: str) -> str:
 
 def arrow() -> str:
     """What stands between old and new."""
-    return "→" if _unicode(sys.stdout) else "->"
+    return glyph("→", "->")
 
 
 def ellipsis() -> str:
     """What stands for what is left out."""
-    return "…" if _unicode(sys.stdout) else "..."
+    return glyph("…", "...")
+
+
+def glyph(drawn: str, plain: str) -> str:
+    """A sign, or what stands for it where the terminal may not have it."""
+    return drawn if _unicode(sys.stdout) and not _plain_locale() else plain
+
+
+def wrapped(head: str, indent: int, text: str) -> Iterator[str]:
+    """`head` and `text` in lines of 80 columns, the further ones indented; words (and paths) are never cut.
+
+    `head` takes `indent` columns, whatever its colours add.
+    """
+    pieces = textwrap.wrap(text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
+    yield head + pieces[0]
+    for piece in pieces[1:]:
+        yield " " * indent + piece
 
 
 def count(number: int, one: str, many: str) -> str:
@@ -131,24 +190,48 @@ def printable(text: str) -> str:
 
 def name(path: WirePath) -> str:
     """A name of the wire for people; bytes that are not UTF-8 are escaped."""
-    return printable(local_path(path).decode("utf-8", "backslashreplace"))
+    return name_of(local_path(path))
+
+
+def name_of(raw: bytes) -> str:
+    """The same of the bytes of a name."""
+    return printable(raw.decode("utf-8", "backslashreplace"))
 
 
 def digest(text: object) -> str:
     """A digest, shortened to what tells two apart."""
     algorithm, colon, rest = str(text).partition(":")
-    return f"{algorithm}:{rest[:_DIGEST_SHOWN]}…" if colon and len(rest) > 2 * _DIGEST_SHOWN else printable(str(text))
+    return (
+        f"{algorithm}:{rest[:_DIGEST_SHOWN]}{ellipsis()}"
+        if colon and len(rest) > 2 * _DIGEST_SHOWN
+        else printable(str(text))
+    )
 
 
 def moment(nanoseconds: object) -> str:
     """Local date and time of nanoseconds since the epoch, given as a decimal string."""
+    day, clock = day_and_time(nanoseconds)
+    return f"{day} {clock}" if day else clock
+
+
+def day_and_time(nanoseconds: object) -> tuple[str, str]:
+    """The same in two: `("2026-11-30", "10:12:04.311")`; the day is empty where it is no such number."""
     try:
         whole = int(str(nanoseconds))
     except ValueError:
-        return printable(str(nanoseconds))
+        return "", printable(str(nanoseconds))
     seconds, rest = divmod(whole, 1_000_000_000)
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(seconds))}.{rest // 1_000_000:03}"
+    day, clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)).split(" ")
+    return day, f"{clock}.{rest // 1_000_000:03}"
 
 
 def _unicode(stream: TextIO) -> bool:
     return (stream.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def _plain_locale() -> bool:
+    """Whether the C locale was asked for: Python writes UTF-8 there all the same, a terminal may not show it."""
+    if not sys.flags.utf8_mode or os.environ.get("PYTHONIOENCODING") or os.environ.get("PYTHONUTF8") == "1":
+        return False
+    # Python itself sets LC_CTYPE where it finds the C locale, so that one tells nothing.
+    return (os.environ.get("LC_ALL") or os.environ.get("LANG")) in {"C", "POSIX"}

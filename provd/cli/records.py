@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
-from provd.client import local_path
+from provd.cli import drawing, names, output
+from provd.cli.drawing import Piece
+from provd.client import local_path, wire_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from provd.client import WirePath
 
 Json = dict[str, Any]
 
-_MUTATIONS: Final = {
+MUTATIONS: Final = {
     "created": ("+", "green"),
     "modified": ("~", "yellow"),
     "deleted": ("-", "red"),
@@ -54,7 +57,8 @@ def what(record: Json, known: str | None = None) -> str:
     shown = {word: display(record[word]) for word in record}
     match record.get("type"):
         case "mutation":
-            return _mutation(record, known)
+            told = pieces(record, known)
+            return " ".join(output.paint(piece.text, piece.colour) if piece.colour else piece.text for piece in told)
         case "hashed":
             state = output.digest(record["digest"]) if record.get("digest") else digest_state(record)
             path = f" {shown['path']}" if "path" in shown else ""
@@ -76,22 +80,40 @@ def what(record: Json, known: str | None = None) -> str:
             return " ".join(f"{word}={shown[word]}" for word in shown if word not in {"seq", "at", "type"})
 
 
-def _mutation(record: Json, known: str | None) -> str:
+def pieces(record: Json, known: str | None = None, near: Callable[[Any], str] | None = None) -> list[Piece]:
+    """What a mutation tells, in pieces: what it is, the path by `near`, from where it was moved, its digests."""
+    near = near or display
     kind = str(record.get("kind", "?"))
-    symbol, colour = _MUTATIONS.get(kind, ("?", "bold"))
-    words = [output.paint(f"{symbol} {output.printable(kind)}", colour), display(record.get("path", "?"))]
+    symbol, colour = MUTATIONS.get(kind, ("?", "bold"))
+    told = [
+        Piece(f"{symbol} {output.printable(kind)}", colour),
+        Piece(near(record.get("path", "?")), elastic=True),
+    ]
     if record.get("from") is not None:
-        words += ["from", display(record["from"])]
+        told.append(Piece(f"from {near(record['from'])}", elastic=True))
+    if digests := _digests(record, known):
+        parts = digests.split(f" {output.arrow()} ") if drawing.narrow() else [digests]
+        told += [Piece(f"{output.arrow()} {part}" if at else part) for at, part in enumerate(parts)]
+    return told
+
+
+def write(declared: WirePath, near: Callable[[Any], str]) -> str:
+    """What an action declared; a file by its name, as `near` tells it."""
+    kind, rest = names.parts(local_path(declared))
+    if kind != b"file":
+        return display(declared)
+    return near(wire_path(rest)) if rest.startswith(b"/") else output.name_of(rest)
+
+
+def _digests(record: Json, known: str | None) -> str:
     digest = record.get("digest")
-    if digest and known == digest:
-        words.append(f"{output.digest(digest)} (the same content)")
-    elif digest and known and known.partition(":")[0] == str(digest).partition(":")[0]:
-        words.append(f"{output.digest(known)} {output.arrow()} {output.digest(digest)}")
-    elif digest:
-        words.append(output.digest(digest))
-    else:
-        words.append(digest_state(record))
-    return " ".join(word for word in words if word)
+    if not digest:
+        return digest_state(record)
+    if known == digest:
+        return f"{output.digest(digest)} (the same content)"
+    if known and known.partition(":")[0] == str(digest).partition(":")[0]:
+        return f"{output.digest(known)} {output.arrow()} {output.digest(digest)}"
+    return output.digest(digest)
 
 
 def digest_state(record: Json) -> str:

@@ -1,108 +1,79 @@
 """How the daemon is: status, version.
 
-Rule: a field that this version does not know is shown as it is, never dropped.
+Rule: what is shown to people may be said in other words from one version to the next; --json is exactly what the daemon
+said, and --prometheus has names that stay.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+import time
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from provd import __version__
 from provd.cli import output
-from provd.cli.action import open_line
-from provd.cli.command import Command, connected, json_option
-from provd.cli.records import record_line
-from provd.cli.roots import meaning, size, uncovered
+from provd.cli.command import Command, Usage, connected, json_option
 from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from provd.cli.command import Place
 
-Json = dict[str, Any]
-
-_WATCHER: Final = ("queue", "drops", "rescans", "watches")
-_KNOWN: Final = frozenset({"version", "pid", "uptime_s", "roots", "actions", *_WATCHER})
-_TOLD: Final = frozenset(
-    {"path", "state", "backend", "coverage", "why", "uncovered", "uncovered_more", "files", "directories"}
-)
-_PATHS: Final = frozenset({"socket", "state"})
-_STATES: Final = {"watching": "green", "gone": "red"}
+_UNREACHABLE: Final = 3
 
 
-@click.command(cls=Command, examples=("provd status", "provd status --json | jq .roots"))
+@click.command(cls=Command, examples=("provd status", "provd status --json | jq .roots", "provd status --prometheus"))
+@click.option("--prometheus", is_flag=True, help="Metrics, for node_exporter's textfile collector.")
 @json_option
 @connected
-def status(as_json: bool, at: Place) -> int:
+def status(prometheus: bool, as_json: bool, at: Place) -> int:
     """How the daemon is: what it watches and how well, what it holds, how fast it answers."""
-    with at.connect() as client:
-        answer = client.call("daemon.status")
+    if prometheus:
+        if as_json:
+            raise Usage("--json and --prometheus exclude each other", "ask for one of them")
+        return _metrics(at)
     if as_json:
-        output.line_json(answer)
+        with at.connect() as client:
+            output.line_json(client.call("daemon.status"))
     else:
-        for text in _lines(answer):
-            output.line(text)
+        _screen(at)
     return 0
 
 
-def _lines(answer: Json) -> Iterator[str]:
-    facts = [f"{word} {output.printable(str(answer[word]))}" for word in ("version", "pid") if word in answer]
-    if "uptime_s" in answer:
-        facts.append(f"up {_duration(answer['uptime_s'])}")
-    yield output.paint("provd", "bold") + " " + ", ".join(facts)
-    if watcher := [f"{word} {_plain(answer[word])}" for word in _WATCHER if word in answer]:
-        yield f"  {'watcher':<11}" + ", ".join(watcher)
-    for word, value in answer.items():
-        if word not in _KNOWN and value != {"reopened": 0}:
-            yield f"  {word:<11}{output.name(value) if word in _PATHS else _plain(value)}"
-    roots = answer.get("roots") or []
-    yield f"  {'roots':<11}" + ("" if roots else "none: provd watch add DIR")
-    for root in roots:
-        yield from _root(root)
-    actions = answer.get("actions") or []
-    yield f"  {'actions':<11}" + ("" if actions else "none open")
-    for action in actions:
-        yield open_line(action)
+def _screen(at: Place) -> None:
+    """The answer in a line, then the rest. Raises ProvdUnreachable."""
+    from provd.cli import doctor, overview  # noqa: PLC0415  who wants JSON does not pay for it
+    from provd.cli.doctor.facts import gather  # noqa: PLC0415
+    from provd.cli.doctor.results import FAIL, examine, findings_of  # noqa: PLC0415
+
+    facts = gather(at)
+    if facts.absence is not None:
+        raise facts.absence
+    findings = findings_of(examine(facts, doctor.CHECKS))
+    failed = any(finding.level == FAIL for finding in findings)
+    output.line(doctor.summary(len(findings), failed, ": provd doctor"))
+    output.line()
+    for text in overview.lines(facts.answer, facts.unit, facts.now):
+        output.line(text)
 
 
-def _root(root: Json) -> Iterator[str]:
-    state = str(root.get("state", ""))
-    coloured = output.paint(output.printable(state), _STATES.get(state, "yellow"))
-    backend = f"  {output.printable(str(root['backend']))}" if root.get("backend") else ""
-    yield f"    {output.name(root['path'])}  {coloured}{backend}  {meaning(root)}"
-    if holds := size(root):
-        yield f"      holds      {holds}"
-    yield from uncovered(root, "      ")
-    for word, value in root.items():
-        if word not in _TOLD and value not in (None, [], {}):
-            is_record = word == "last_gap" and isinstance(value, dict) and "type" in value
-            yield f"      {word.replace('_', ' '):<11}{record_line(value).strip() if is_record else _plain(value)}"
+def _metrics(at: Place) -> int:
+    """The metrics; without a daemon `provd_up 0`, the reason on stderr, and the code of a daemon that is not there."""
+    from provd.cli import prometheus  # noqa: PLC0415
 
-
-def _plain(value: Any) -> str:
-    """Any value on one line, for people."""
-    if isinstance(value, dict):
-        if set(value) == {"b64"}:
-            return output.name(value)
-        return ", ".join(
-            f"{output.printable(str(word))} {_plain(part)}" for word, part in value.items() if part is not None
-        )
-    if isinstance(value, list):
-        return "; ".join(_plain(part) for part in value) if value else "none"
-    return output.printable(value if isinstance(value, str) else json.dumps(value))
-
-
-def _duration(seconds: Any) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
-    told = [f"{count} {unit}" for count, unit in parts if count]
-    return " ".join(told[:2]) or "0 s"
+    answer, absence = None, None
+    try:
+        with at.connect() as client:
+            answer = client.call("daemon.status")
+    except ProvdUnreachable as error:
+        absence = error
+    output.always_utf8()
+    for text in prometheus.text(answer, __version__, time.time_ns()):
+        output.line(text)
+    if absence is None:
+        return 0
+    output.complain(absence.message, absence.hint)
+    return _UNREACHABLE
 
 
 @click.command(cls=Command, examples=("provd version --json",))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 import provd
-from provd.cli import output, story
+from provd.cli import output, scenes
 from provd.cli.command import Command, Failure
 from provd.client import Client, ProvdUnreachable
 
@@ -52,10 +52,10 @@ def try_(keep: bool) -> int:
         environment = _environment(home)
         work = os.path.join(home, "work")
         with _daemon(home, work, environment) as client:
-            for scene in story.SCENES:
+            for scene in scenes.SCENES:
                 _play(scene, digest, work, environment)
                 _judge(scene, client, work)
-    output.line("\n" + story.ENDING)
+    output.line("\n" + scenes.ENDING)
     if keep:
         output.note(f"kept: {home}")
     return 0
@@ -94,7 +94,7 @@ def _scratch(*, keep: bool) -> Iterator[str]:
         for name in ("work", "bin"):
             os.mkdir(os.path.join(home, name))
         for name in ("original", "work/config.py"):
-            _write(os.path.join(home, name), story.CONFIG)
+            _write(os.path.join(home, name), scenes.CONFIG)
         source = os.path.dirname(os.path.dirname(os.path.abspath(provd.__file__)))
         words = (shlex.quote(source), shlex.quote(sys.executable))
         command = os.path.join(home, "bin", "provd")
@@ -161,7 +161,7 @@ def _connect(process: subprocess.Popen[bytes], socket: str, log: str) -> Client:
     raise Failure(f"the daemon of the demonstration did not start: {said}", "provd doctor looks for the reason")
 
 
-def _play(scene: story.Scene, digest: str, work: str, environment: dict[str, str]) -> None:
+def _play(scene: scenes.Scene, digest: str, work: str, environment: dict[str, str]) -> None:
     """Say what happens, show the commands, carry them out; raises Failure where they end otherwise than told."""
     typed = [line.format(sum=digest) if "{sum}" in line else line for line in scene.typed]
     output.line("\n" + output.paint(scene.said, "bold"))
@@ -177,7 +177,7 @@ def _play(scene: story.Scene, digest: str, work: str, environment: dict[str, str
         raise _other(typed[-1], f"exit code {scene.code}", f"{done.returncode}")
 
 
-def _judge(scene: story.Scene, client: Client, work: str) -> None:
+def _judge(scene: scenes.Scene, client: Client, work: str) -> None:
     """Ask for the verdicts themselves; raises Failure where they are not as the story says."""
     for key, expected in scene.verdicts.items():
         answer: dict[str, Any] = client.check(key, root=work, timeout_ms=60_000)

@@ -176,6 +176,24 @@ class EntryList(Scoped, frozen=True, kw_only=True):
     limit: Limit = 1000
 
 
+class EntryExport(Scoped, frozen=True, kw_only=True):
+    all: bool = False
+    after: str | None = None
+    limit: Limit = 1000
+
+
+class Move(Params, frozen=True, kw_only=True):
+    """A directory as lines name it, and the one that takes its place."""
+
+    source: Name
+    to: Name
+
+
+class EntryImport(Params, frozen=True, kw_only=True):
+    entries: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=10_000)]
+    moved: Move | None = None
+
+
 class ActionBegin(Scoped, frozen=True, kw_only=True):
     writes: Dependencies
     session: Short | None = None
@@ -204,6 +222,8 @@ class ActionEnd(Params, frozen=True, kw_only=True):
 METHODS: Final[dict[str, type[Params]]] = {
     "daemon.hello": Hello,
     "daemon.status": Nothing,
+    "daemon.config": Nothing,
+    "daemon.reload": Nothing,
     "daemon.shutdown": Nothing,
     "daemon.audit": Audit,
     "root.add": RootAdd,
@@ -221,6 +241,8 @@ METHODS: Final[dict[str, type[Params]]] = {
     "entry.revalidate": EntryRevalidate,
     "entry.forget": EntryForget,
     "entry.list": EntryList,
+    "entry.export": EntryExport,
+    "entry.import": EntryImport,
     "action.begin": ActionBegin,
     "action.record": ActionRecord,
     "action.end": ActionEnd,
@@ -264,6 +286,23 @@ def key(text: str) -> str:
     if not 1 <= len(text.encode()) <= MAX_NAME:
         raise errors.LimitExceeded(f"a key is {len(text.encode())} bytes long", f"1 to {MAX_NAME} bytes")
     return text
+
+
+def scope_name(text: str) -> bytes:
+    """The scope of that name, as entries have it; raises LimitExceeded."""
+    if not 1 <= len(text.encode()) <= MAX_NAME:
+        raise errors.LimitExceeded("a scope's name is empty or too long", f"1 to {MAX_NAME} bytes")
+    return b"=" + text.encode()
+
+
+def check_stored(key_text: str, value: bytes | None, meta: bytes | None) -> None:
+    """Raises EntryTooBig, InvalidParams where a value or a meta, as raw JSON, may not be kept."""
+    if len(value or b"") > MAX_VALUE:
+        raise errors.EntryTooBig(f"the value of {key_text[:80]!r} is over 8 MiB", "keep a path to it instead")
+    if len(meta or b"") > MAX_META:
+        raise errors.EntryTooBig(f"the meta of {key_text[:80]!r} is over 1 MiB", "keep a path to it instead")
+    if meta is not None and not meta.lstrip().startswith(b"{"):
+        raise errors.InvalidParams("meta is no object", 'send meta: {"name": ...}')
 
 
 def wire_dependency(given: str | WireDependency) -> tuple[bytes, str | None]:

@@ -69,6 +69,7 @@ class EntryEvent(StrEnum):
     LATE = "late"
     REVALIDATED = "revalidated"
     FORGOTTEN = "forgotten"
+    IMPORTED = "imported"
 
 
 class EntryChange(msgspec.Struct, frozen=True, array_like=True, tag="entry"):

@@ -58,12 +58,7 @@ class Entries:
         for dep, digest in deps or ():
             _need_clock(dep, digest, since, as_of_put=as_of_put)
         stored = Stored(_raw(asked.value), _raw(asked.meta))
-        if len(stored.value or b"") > params.MAX_VALUE:
-            raise errors.EntryTooBig(f"the value of {asked.key[:80]!r} is over 8 MiB", "keep a path to it instead")
-        if len(stored.meta or b"") > params.MAX_META:
-            raise errors.EntryTooBig(f"the meta of {asked.key[:80]!r} is over 1 MiB", "keep a path to it instead")
-        if stored.meta is not None and not stored.meta.lstrip().startswith(b"{"):
-            raise errors.InvalidParams("meta is no object", 'send meta: {"name": ...}')
+        params.check_stored(asked.key, stored.value, stored.meta)
         return Put(
             id=EntryId(place.need_scope(), params.key(asked.key)),
             deps=deps,

@@ -22,6 +22,8 @@ class Intake:
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
         self._early: list[Notice] = []
+        self.turns = 0
+        """How often the pump came by, to take something or to see whether anything waits."""
 
     def read(self) -> int:
         """Takes what the system has to tell into memory; how much lies there."""
@@ -41,6 +43,7 @@ class Intake:
 
     def waits(self) -> bool:
         """Reads; whether anything waits."""
+        self.turns += 1
         return self._watcher.read() > 0 or bool(self._early)
 
     def left(self) -> bool:
@@ -53,6 +56,7 @@ class Intake:
         notices, self._early = self._early[:limit], self._early[limit:]
         if len(notices) < limit:
             notices += self._watcher.take(limit - len(notices))
+        self.turns += 1
         return notices, not self.left()
 
     def ahead(self) -> list[Notice] | None:

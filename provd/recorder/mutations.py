@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
+from provd import faults
 from provd.core.dependency import is_under
 from provd.core.mutation import fold
 from provd.core.notice import Lost, Moved, Notice, Scan
@@ -137,8 +138,7 @@ class Pump:
         if self._closed:
             return False
         self._watcher.read()
-        idle = self._task is None or self._task.done()
-        if idle and not self._intake.left() and not self.owing and not self.scanning.doubts:
+        if self.idle and not self.owing and not self.scanning.doubts:
             return True
         return await self._barriers.wait(self.kick, timeout)
 
@@ -170,6 +170,16 @@ class Pump:
         self._settling.append(future)
         self.kick()
         await future
+
+    @property
+    def turns(self) -> int:
+        """How often it came by to take what was read; it stands still where the pump is stuck."""
+        return self._intake.turns
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing that was read and not taken, and nothing under way."""
+        return (self._task is None or self._task.done()) and not self._intake.left()
 
     @property
     def behind(self) -> int:
@@ -257,6 +267,7 @@ class Pump:
 
     async def _notices(self) -> bool:
         """Records a batch of what has happened; False where nothing waits, and then nothing else had its turn."""
+        await faults.stall("pump.take")
         newest = self._barriers.newest
         notices, all_taken = self._intake.take(BATCH)
         if notices:

@@ -6,7 +6,7 @@ never displaces one that is fresh.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -127,18 +127,7 @@ class Apply:
             )
         if active is None and writer.count("entries") >= MAX_ENTRIES:
             raise errors.LimitExceeded(f"{MAX_ENTRIES} entries are kept", "forget some")
-        below = [EntryId(put.id.scope, dep.name.decode()) for dep, _ in put.deps or () if dep.kind is Kind.ENTRY]
-        if not below or (put.id not in below and not writer.on_entry(put.id)):
-            return  # who is nobody's ground closes no cycle
-
-        def deeper(entry_id: EntryId) -> list[EntryId]:
-            there = writer.entry(entry_id)
-            return there.entry_ids() if there else []
-
-        if reaches(below, put.id, deeper):
-            raise errors.DependencyCycle(
-                f"{put.id.key[:80]!r} would rest on itself", "leave out the entry: that leads back"
-            )
+        need_no_cycle(writer, put.id, [dep for dep, _ in put.deps or ()])
 
     def _entry(self, writer: Writer, position: int) -> Entry:
         put = self._put
@@ -261,6 +250,22 @@ class Apply:
     def _is_absent(self, kept: Kept) -> bool:
         found = self._found.get(reading_for(kept.dep, kept.digest))
         return kept.digest == ABSENT or (found is not None and found.digest == ABSENT)
+
+
+def need_no_cycle(writer: Writer, entry_id: EntryId, deps: Iterable[Dependency]) -> None:
+    """Raises DependencyCycle where an entry with these dependencies would rest on itself."""
+    below = [EntryId(entry_id.scope, dep.name.decode()) for dep in deps if dep.kind is Kind.ENTRY]
+    if not below or (entry_id not in below and not writer.on_entry(entry_id)):
+        return  # who is nobody's ground closes no cycle
+
+    def deeper(there_id: EntryId) -> list[EntryId]:
+        there = writer.entry(there_id)
+        return there.entry_ids() if there else []
+
+    if reaches(below, entry_id, deeper):
+        raise errors.DependencyCycle(
+            f"{entry_id.key[:80]!r} would rest on itself", "leave out the entry: that leads back"
+        )
 
 
 def told_version(digest: str, head: int) -> int:

@@ -20,7 +20,10 @@ import lmdb
 
 from provd import faults
 from provd.core import errors
+from provd.core.records import Gap
+from provd.store import migrate
 from provd.store.environment import DEFAULT_MAP, Environment, full_or_unusable
+from provd.store.gaps import GapCounts
 from provd.store.reads import View
 from provd.store.writes import Writer
 
@@ -69,10 +72,12 @@ class Store:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_commit: Callable[[int], None] = lambda _: None
         self.reopened = 0
+        self.gaps = GapCounts()
         self.lost: str | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self._reopening = threading.Lock()
         self._settled = 0  # the head before the transaction that is under way
+        self._filled: list[tuple[int, Gap]] = []  # the gaps of that transaction
         with self.view() as view:
             self.head = view.head()
 
@@ -80,6 +85,11 @@ class Store:
     def log_id(self) -> str:
         """The log's id, 16 hex digits."""
         return self.environment.log_id
+
+    def migrated(self) -> dict[str, Any] | None:
+        """`{from, at, kept}` while the store of an older format, from which this one was made, is still kept."""
+        with self.view() as view:
+            return migrate.told(view, self.environment.directory)
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -140,6 +150,19 @@ class Store:
             self._thread = None
         self.environment.close()
 
+    def waits_for_disk(self) -> bool:
+        """Whether the writer's thread waits inside the kernel at this moment, for a disk that does not answer.
+
+        It cannot be ended then, and a new process would wait for the same disk. False where that cannot be known.
+        """
+        if self._thread is None or self._thread.native_id is None:
+            return False
+        try:
+            with open(f"/proc/self/task/{self._thread.native_id}/stat", "rb") as f:
+                return f.read().rpartition(b")")[2].split()[:1] == [b"D"]  # proc(5): uninterruptible
+        except OSError:
+            return False
+
     def _work(self) -> None:
         while True:
             group, last = self._take()
@@ -171,6 +194,7 @@ class Store:
             if isinstance(failed.error, lmdb.Error | OSError) and not isinstance(failed.error, _HARMLESS):
                 self._reopen()
                 if failed.filled is not None and self._is_there(failed.filled[1]):
+                    self.gaps.add(self._filled)
                     self._tell(*failed.filled)  # it was written all the same: it must not be carried out twice
                     return
             if len(group) == 1:
@@ -209,9 +233,11 @@ class Store:
                 writer.finish()
                 faults.point("commit.filled")
                 filled = (outcomes, writer.head())
+                self._filled = writer.gaps
                 faults.point("commit.before")
         except (lmdb.Error, OSError) as e:
             raise _RedoAloneError(e, filled) from e
+        self.gaps.add(self._filled)
         faults.point("commit.after")
         return filled
 

@@ -1,7 +1,7 @@
 """The LMDB environment: its tables, its format, and what becomes of a store that cannot be opened.
 
 Rule: nothing is ever deleted. A store that does not open is set aside under another name; one of a newer
-format is left where it is and refused.
+format is left where it is and refused; one of an older format is copied and then migrated.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Final
 import lmdb
 
 from provd.core import errors
-from provd.store import wholeness
+from provd.store import migrate, wholeness
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 DEFAULT_MAP: Final = 64 * 1024**3
 """Bytes of address space; the file is as long as what it holds."""
 _SMALLEST_MAP: Final = 1024**3
@@ -42,6 +42,7 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
     "files": {},  # directory number and name to what was last known of it
     "touched": {},  # path to the newest mutations that name it
     "gaps": {},  # path to the newest gaps of the tree there, below it and in it
+    "imports": {},  # entry and what was imported to what it is here
 }
 
 
@@ -84,8 +85,10 @@ class Environment:
             self.env = self._open_map()
             try:
                 wholeness.check(self.env, self.directory)
-                self._check_format()  # before anything is written
-                self.tables = {name: self.env.open_db(name.encode(), **options) for name, options in TABLES.items()}
+                kept = self._check_format()  # before anything is written
+                if kept is not None and kept < FORMAT:
+                    migrate.migrate(self, kept, FORMAT)
+                self.open_tables(None)
                 self._name_log()
             except BaseException:
                 self.env.close()
@@ -105,28 +108,39 @@ class Environment:
         while True:
             try:
                 return lmdb.open(
-                    self.directory, map_size=size, max_dbs=len(TABLES), mode=0o600, max_readers=16, readahead=False
+                    os.fsencode(self.directory),
+                    map_size=size,
+                    max_dbs=len(TABLES),
+                    mode=0o600,
+                    max_readers=16,
+                    readahead=False,
                 )
             except (lmdb.MemoryError, OSError):
                 if size <= _SMALLEST_MAP:  # a limit on address space (ulimit -v) may allow a smaller map
                     raise
                 size //= 2
 
-    def _check_format(self) -> None:
+    def open_tables(self, txn: lmdb.Transaction | None) -> None:
+        """Opens the tables and makes those that are missing; inside `txn` where there is one."""
+        self.tables = {name: self.env.open_db(name.encode(), txn=txn, **options) for name, options in TABLES.items()}
+
+    def _check_format(self) -> int | None:
+        """The store's format, None for a new store; raises VersionMismatch for one that is not known."""
         try:
             meta = self.env.open_db(b"meta", create=False)
         except (lmdb.NotFoundError, lmdb.ReadonlyError):
-            return
+            return None
         with self.env.begin() as txn:
             kept = bytes(txn.get(b"format", db=meta) or b"%d" % FORMAT)
         if not kept.isalnum():
             raise lmdb.CorruptedError(f"{self.directory}: no format can be read")
-        if not kept.isdigit() or int(kept) > FORMAT:
+        if not kept.isdigit() or not 1 <= int(kept) <= FORMAT:
             raise errors.VersionMismatch(
                 f"the store in {self.directory} has format {kept.decode('ascii', 'replace')}, "
                 f"this provd knows up to {FORMAT}",
                 "run the newer provd that wrote it, or give another --state",
             )
+        return int(kept)
 
     def _name_log(self) -> None:
         """Takes the log's id, or makes one for a new log."""
@@ -148,8 +162,13 @@ class Environment:
         self._open()
 
     def size(self) -> int:
-        """The bytes that the store takes on disk."""
-        return os.path.getsize(os.path.join(self.directory, "data.mdb"))
+        """The bytes of the map that are in use: what the store takes on disk. The file's name may be gone meanwhile."""
+        return (int(self.env.info()["last_pgno"]) + 1) * int(self.env.stat()["psize"])
+
+    @property
+    def room(self) -> int:
+        """The bytes that the map has: more cannot be kept."""
+        return int(self.env.info()["map_size"])
 
     def close(self) -> None:
         """Closes the environment."""
@@ -191,6 +210,10 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
     if isinstance(error, lmdb.MapFullError):
         return errors.StoreFull(
             "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"
+        )
+    if isinstance(error, lmdb.MemoryError):
+        return errors.StoreUnusable(
+            f"the store in {directory} cannot be mapped: {text}", "allow more address space: ulimit -v, at least 2 GiB"
         )
     full = "No space left" in text or "quota" in text.lower()
     if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that

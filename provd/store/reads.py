@@ -50,6 +50,11 @@ class View(History):
         data = self._get("log", clock.key(position))
         return None if data is None else records.decode(data)
 
+    def all_records(self) -> Iterator[tuple[int, records.Record]]:
+        """Every record that is held, in order."""
+        for key, value in self._rows("log"):
+            yield clock.position(key), records.decode(value)
+
     def records(self, after: int, limit: int, most: int = MAX_BATCH) -> list[tuple[int, records.Record]]:
         """Up to `limit` records with positions above `after`, in order; fewer where they are over `most` bytes."""
         out: list[tuple[int, records.Record]] = []
@@ -115,6 +120,11 @@ class View(History):
         prefix = keys.short_hash(key)
         return [_archived.decode(value) for _, value in self._rows("archive", prefix, prefix)]
 
+    def is_archived(self, entry_id: EntryId, renewed: int) -> bool:
+        """Whether a key has a precedent in the archive whose newest record is at `renewed`."""
+        key = self._key(entry_id)
+        return key is not None and self._get("archive", keys.short_hash(key) + clock.key(renewed)) is not None
+
     def entries(self, scope: bytes, prefix: str, after: str | None, limit: int) -> list[Entry]:
         """Up to `limit` active entries of a scope, in order, whose keys start with `prefix` and come after `after`."""
         number = self.scope_number(scope)
@@ -130,6 +140,27 @@ class View(History):
         """Every active entry."""
         for _, value in self._rows("entries"):
             yield _entries.decode(value)
+
+    def entry_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Entry]]:
+        """The rows of active entries from `low` on whose keys start with `prefix`."""
+        return ((key, _entries.decode(value)) for key, value in self._rows("entries", low, prefix))
+
+    def archive_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Archived]]:
+        """The rows of the archive from `low` on whose keys start with `prefix`."""
+        return ((key, _archived.decode(value)) for key, value in self._rows("archive", low, prefix))
+
+    def import_row(self, entry_id: EntryId, name: bytes) -> bytes | None:
+        """What is kept under that name of what was imported for a key."""
+        key = self._key(entry_id)
+        return None if key is None else self._get("imports", keys.short_hash(key) + name)
+
+    def import_rows(self, entry_id: EntryId, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """The same of all names that start with `prefix`, with their names."""
+        key = self._key(entry_id)
+        if key is None:
+            return []
+        start = keys.short_hash(key)
+        return [(row[len(start) :], value) for row, value in self._rows("imports", start + prefix, start + prefix)]
 
     # what rests on what
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import lmdb
 
-from provd.store.environment import Environment
+if TYPE_CHECKING:
+    from provd.store.environment import Environment
 
 
 class Rows:
@@ -34,6 +35,19 @@ class Rows:
                 if not key.startswith(prefix):
                     return
                 yield key, value
+
+    def meta(self, name: bytes) -> bytes | None:
+        """A small value by its name."""
+        return self._get("meta", name)
+
+    def walk(self, table: str, low: bytes, limit: int) -> bytes | None:
+        """Reads up to `limit` rows of a table from `low` on; returns the key to go on from, None at the end."""
+        last = None
+        for number, (key, _) in enumerate(self._rows(table, low), 1):
+            last = key + b"\0"
+            if number == limit:
+                return last
+        return None
 
     def count(self, table: str) -> int:
         """How many rows a table has."""

@@ -5,7 +5,7 @@ Rule: a command checks first and writes afterwards, so that a refused command le
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import lmdb
 import msgspec
@@ -15,10 +15,12 @@ from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, M
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import ObjectState
 from provd.store import keys
-from provd.store.environment import Environment
 from provd.store.history import Mention, names
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
 from provd.store.reads import View
+
+if TYPE_CHECKING:
+    from provd.store.environment import Environment
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _TRIM_SLICE: Final = 1000
@@ -26,13 +28,14 @@ _TRIM_SLICE: Final = 1000
 
 
 class Writer(View):
-    """A view in a write transaction; it sees what it wrote. `wrote` counts its changes."""
+    """A view in a write transaction; it sees what it wrote. `wrote` counts its changes, `gaps` has its new gaps."""
 
     def __init__(self, environment: Environment, txn: lmdb.Transaction, now: int) -> None:
         super().__init__(environment, txn)
         self._head = super().head()
         self.now = now
         self.wrote = 0
+        self.gaps: list[tuple[int, records.Gap]] = []
         # What this transaction says of paths and is not written yet; and the ones above what is in a directory.
         self._mentions: dict[str, dict[bytes, Mention]] = {"touched": {}, "gaps": {}}
         self._chains: dict[tuple[str, bytes], tuple[Mention, ...]] = {}
@@ -52,6 +55,13 @@ class Writer(View):
         self.wrote += 1
         self._txn.delete(key, value, db=self._tables[table])
 
+    def put_meta(self, name: bytes, value: bytes | None) -> None:
+        """Keeps a small value by its name, or drops it."""
+        if value is None:
+            self._delete("meta", name)
+        else:
+            self._put("meta", name, value)
+
     # the log
 
     def append(self, record: records.Record) -> int:
@@ -62,8 +72,10 @@ class Writer(View):
             raise RuntimeError(f"record {position} would not be the newest one")
         self._head = position
         self._put("meta", b"head", b"%d" % position)
-        if isinstance(record, records.Gap) and record.scope == records.ALL:
-            self._put("meta", b"gap_all", b"%d" % position)
+        if isinstance(record, records.Gap):
+            self.gaps.append((position, record))
+            if record.scope == records.ALL:
+                self._put("meta", b"gap_all", b"%d" % position)
             if record.run:
                 self._put("runs", record.run.encode(), b"%d" % position)
         self._note(position, record)
@@ -93,6 +105,11 @@ class Writer(View):
         if there is None:
             there = self._mentions[table][path] = super()._mention(path, table)
         return there
+
+    def index_again(self, position: int, record: records.Record) -> None:
+        """Keeps what a record says of paths, of one that is in the log; to be called in order of position."""
+        self.wrote += 1
+        self._note(position, record)
 
     def _note(self, position: int, record: records.Record) -> None:
         """Keeps when each path was last named: a burst names the same directories again and again."""
@@ -227,12 +244,21 @@ class Writer(View):
         key = keys.short_hash(self._entry_key(entry.id)) + clock.key(entry.renewed)
         self._put("archive", key, _encode(Archived(entry, reason, stored.value, stored.meta)))
 
+    def put_import(self, entry_id: EntryId, name: bytes, row: bytes | None) -> None:
+        """Keeps what is known of what was imported for a key, or drops it."""
+        key = keys.short_hash(self._entry_key(entry_id)) + name
+        if row is None:
+            self._delete("imports", key)
+        else:
+            self._put("imports", key, row)
+
     def forget(self, entry_id: EntryId) -> None:
         """Takes an entry away, with its value and its archive."""
         key = self._entry_key(entry_id)
         self._reindex(key, self._entry_at(key), None)
         self._drop("members", key)
         self._drop("archive", key)
+        self._drop("imports", key)
         self._delete("entries", key)
         self._delete("values", key)
 

@@ -121,13 +121,14 @@ def evidence(kernel: Kernel, fd: int, changed: int, names: list[str]) -> str:
 
 LIMIT: Final = "watch limit reached"
 _SETTING: Final = "/proc/sys/fs/inotify/max_user_watches"
+_OF_NAMESPACE: Final = "/proc/sys/user/max_inotify_watches"
 
 
 def reason_of(error: OSError) -> str:
     """Why a directory cannot be watched, with what helps."""
     match error.errno:
         case errno.ENOSPC:
-            return f"{LIMIT}: raise fs.inotify.max_user_watches{_now()} or user.max_inotify_watches"
+            return f"{LIMIT}: raise {_limit()}"
         case errno.EACCES | errno.EPERM:
             return "no permission to read the directory: give the daemon's user read and search permission"
         case errno.ENOMEM:
@@ -140,12 +141,21 @@ def reason_of(error: OSError) -> str:
             return f"cannot be watched: {error.strerror or error}"
 
 
-def _now() -> str:
+def _limit() -> str:
+    """The setting that limits watches here: a user namespace may have a lower one of its own than the system."""
+    system, own = _number_in(_SETTING), _number_in(_OF_NAMESPACE)
+    if own is not None and (system is None or own < system):
+        return f"user.max_inotify_watches (now {own}) of the daemon's user namespace"
+    now = "" if system is None else f" (now {system})"
+    return f"fs.inotify.max_user_watches{now} or user.max_inotify_watches"
+
+
+def _number_in(path: str) -> int | None:
     try:
-        with open(_SETTING, encoding="ascii") as limit:
-            return f" (now {limit.read().strip()})"
-    except OSError:
-        return ""
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
 
 
 def must_be_sayable(path: bytes) -> None:

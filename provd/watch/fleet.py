@@ -97,6 +97,10 @@ class Fleet:
         except ImportError as e:
             self._missing[backend] = f"{backend} cannot be used ({e})"
 
+    def pace(self, seconds: float) -> None:
+        """From now on polled roots are scanned so often."""
+        self._poll.pace(seconds)
+
     # which watcher
 
     def _choose(self, root: bytes) -> _Given:

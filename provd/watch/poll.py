@@ -25,10 +25,14 @@ class PollWatcher:
     backend = "poll"
 
     def __init__(self, seconds: float) -> None:
-        self._why = f"polled every {seconds:g} s: silence proves nothing"
+        self.pace(seconds)
         self._roots: dict[bytes, Presence] = {}
         self._nesting = Nesting()
         self._notices: deque[Notice] = deque()
+
+    def pace(self, seconds: float) -> None:
+        """From now on a root is scanned so often."""
+        self._why = f"polled every {seconds:g} s: silence proves nothing"
 
     @property
     def roots(self) -> list[bytes]:

@@ -81,6 +81,13 @@ class Polling:
         """There are other roots than before."""
         self._changed.set()
 
+    def pace(self, seconds: float) -> None:
+        """From now on a root is looked at so often; one that would be due later is due then."""
+        self._seconds = seconds
+        latest = self._now() + seconds
+        self._next = {root: min(at, latest) for root, at in self._next.items()}
+        self.changed()
+
     async def run(self) -> None:
         """Polls for ever, whatever happens in one round."""
         while True:

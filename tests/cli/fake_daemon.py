@@ -206,10 +206,16 @@ class Cli:
 
     def __init__(self, fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         for name in list(os.environ):
-            if name.startswith(("PROVD_", "XDG_")) or name in {"STATE_DIRECTORY", "RUNTIME_DIRECTORY", "NO_COLOR"}:
+            if name.startswith(("PROVD_", "XDG_")) or name in {
+                "STATE_DIRECTORY",
+                "RUNTIME_DIRECTORY",
+                "CONFIGURATION_DIRECTORY",
+                "NO_COLOR",
+            }:
                 monkeypatch.delenv(name)
         monkeypatch.setenv("PROVD_SOCKET", fake.path)
         monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setenv("LC_ALL", "C.UTF-8")  # symbols are drawn, whatever the caller's locale
         monkeypatch.chdir(fake.home)
         self.fake = fake
         self.here = os.path.realpath(fake.home)

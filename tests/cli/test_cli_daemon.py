@@ -65,6 +65,10 @@ def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         "poll",
         "--log-format",
         "json",
+        "--log-file",
+        "l",
+        "--log-level",
+        "warning",
     )
 
     assert loaded == started
@@ -75,6 +79,8 @@ def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
             "roots": (f"{cli.here}/a/../b".encode(), b"/\xff"),
             "backend": "poll",
             "log_format": "json",
+            "log_file": "l",
+            "log_level": "warning",
         }
     ]
 
@@ -85,7 +91,8 @@ def test_run_leaves_open_what_was_not_said(cli: Cli, monkeypatch: pytest.MonkeyP
 
     cli("run")
 
-    assert loaded == [{"state": "/s", "socket": cli.fake.path, "roots": (), "backend": None, "log_format": None}]
+    unsaid = {"roots": (), "backend": None, "log_format": None, "log_file": None, "log_level": None}
+    assert loaded == [{"state": "/s", "socket": cli.fake.path, **unsaid}]
 
 
 def test_run_says_why_it_cannot(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,66 +102,6 @@ def test_run_says_why_it_cannot(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
     _daemon(monkeypatch, fail)
 
     assert cli("run", code=5).err == "provd: another daemon holds it\n  next: stop that one\n"
-
-
-_STATUS: dict[str, Any] = {
-    "version": "0.1.0",
-    "pid": 12,
-    "uptime_s": 93_784.5,
-    "log": "ab",
-    "clock": "c:9",
-    "socket": "/s/provd.sock",
-    "state": {"b64": "L/8="},
-    "queue": 3,
-    "drops": 0,
-    "watches": {"used": 12, "limit": 8192},
-    "roots": [
-        {
-            "path": "/r",
-            "state": "watching",
-            "backend": "inotify",
-            "coverage": "whole",
-            "files": 3,
-            "gap": None,
-            "last_gap": {"seq": 4, "at": "1700000000123456789", "type": "gap", "scope": "/r", "reason": "root added"},
-        },
-        {"path": "/q", "state": "gone", "uncovered": [{"path": "/q/\x1b", "why": "limit"}]},
-    ],
-    "entries": {"active": 2, "archived": 1},
-    "actions": [{"id": 5, "writes": ["object:o"], "session": None}],
-    "verdicts": {"count": 9, "p50_us": 80.5},
-    "novel": ["a", "b"],
-}
-
-
-def test_status(cli: Cli) -> None:
-    cli.fake.answers["daemon.status"] = _STATUS
-
-    out = cli("status").out
-
-    for text in (
-        "provd version 0.1.0, pid 12, up 1 d 2 h",
-        "clock      c:9",
-        "state      /\\xff",
-        "watcher    queue 3, drops 0, watches used 12, limit 8192",
-        "/r  watching  inotify  all of it is watched",
-        "holds      3 files",
-        "gap       /r: root added",
-        "/q  gone  the directory is gone",
-        "not watched: /q/\\x1b (limit)",
-        "entries    active 2, archived 1",
-        "       5  object:o\n",
-        "count 9, p50_us 80.5",
-        "novel      a; b",
-    ):
-        assert text in out
-    assert cli("status", "--json").json == _STATUS
-
-
-def test_status_of_next_to_nothing(cli: Cli) -> None:
-    cli.fake.answers["daemon.status"] = {}
-
-    assert "provd watch add" in cli("status").out
 
 
 def test_version(cli: Cli) -> None:
@@ -291,7 +238,7 @@ _FIXES = [
     ),
     (
         "the namespace's limit: user.max_inotify_watches",
-        "echo 524288 | sudo tee /proc/sys/user/max_inotify_watches, in the user namespace's parent",
+        "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace",
     ),
     (
         "no permission to read the directory",

@@ -293,15 +293,27 @@ def test_log_of_two_pages_of_the_latest_puts_digests_to_their_mutations(cli: Cli
     assert cli("log").out.endswith("~ modified /r/n xxh3:aaaaaaaaaaaa…\n")
 
 
-def test_a_digest_that_comes_while_following_has_its_own_line(cli: Cli) -> None:
+def test_a_digest_that_comes_while_following_stands_with_its_mutation(cli: Cli) -> None:
     one = {"seq": 4, "at": _AT} | _mutation("modified", "/r/n", digest_state="pending")
     notes = [{"method": "log.record", "params": record} for record in (one, _hashed(4, 5))]
     cli.fake.answers["log.subscribe"] = Stream({}, after=notes)
 
-    first, second = cli("log", "-f", "--since", "c:0", code=3).out.splitlines()
+    line = cli("log", "-f", "--since", "c:0", code=3).out
+    assert line.startswith("       4  ")
+    assert line.endswith("~ modified /r/n xxh3:aaaaaaaaaaaa…\n")
+    records = [json.loads(line) for line in cli("log", "-f", "--since", "c:0", "--json", code=3).out.splitlines()]
+    assert records[:2] == [one, _hashed(4, 5)]
+
+
+def test_what_is_held_back_is_shown_when_the_daemon_goes(cli: Cli) -> None:
+    one = {"seq": 4, "at": _AT} | _mutation("modified", "/r/n", digest_state="pending")
+    cli.fake.answers["log.since"] = _page(clock="c:4") | {"records": [one]}
+    cli.fake.answers["log.subscribe"] = Stream({}, after=[{"method": "log.record", "params": _hashed(3, 5)}])
+
+    first, second = cli("log", "-f", code=3).out.splitlines()
 
     assert first.endswith("~ modified /r/n (not hashed yet)")
-    assert second.endswith("of 4 /r/n xxh3:aaaaaaaaaaaa…")
+    assert second.endswith("of 3 /r/n xxh3:aaaaaaaaaaaa…")
 
 
 def test_log_of_a_path_looks_through_the_newest_records(cli: Cli) -> None:
@@ -365,4 +377,4 @@ def test_symbols_are_coloured_on_a_terminal_only(cli: Cli, monkeypatch: pytest.M
     assert "\x1b" not in cli("log").out
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    assert "\x1b[32m+ created\x1b[0m /r/n" in cli("log").out
+    assert "\x1b[32m+ created\x1b[0m    /r/n" in cli("log").out

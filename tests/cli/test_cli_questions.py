@@ -151,7 +151,7 @@ def test_unreachable(cli: Cli) -> None:
 
     assert got.out == ""
     assert f"there is no socket at {cli.here}/none" in got.err
-    assert "provd run" in got.err
+    assert "provd start" in got.err
 
 
 def test_state_says_where_the_socket_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,11 +258,11 @@ def test_why_tells_all(cli: Cli) -> None:
         "was xxh3:aaaaaaaaaaaa…",
         "is  xxh3:bbbbbbbbbbbb…",
         "touched by record 41 modified /r/f\\xff at 2023-11-1",
-        ".123 (session s1, turn 3)",
+        " days ago (session s1, turn 3)",
         "      /r/a",
         "touched by record 12",
         "touched by record 9 action 8 end",
-        "because object:o  written",
+        "root cause: k ← entry:e ← object:o written",
         "the entry itself  moving",
         "three times",
         "next: read again",

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Stream
+from fake_daemon import Cli, FakeDaemon, Hangup, Stream
 
 from provd.cli import process
 from provd.client import Client
@@ -92,6 +92,13 @@ def test_a_connection_that_stays(cli: Cli) -> None:
     cli.fake.answers["daemon.shutdown"] = Stream({}, close=False)
 
     assert "still there after 0.1 s" in cli("stop", "--timeout", "0.1", code=5).err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the system names the peer")
+def test_a_daemon_that_does_not_answer(cli: Cli) -> None:
+    cli.fake.answers["daemon.hello"] = Hangup()
+
+    assert f"next: end its process: kill {os.getpid()}" in cli("stop", code=3).err
 
 
 def test_no_daemon(cli: Cli) -> None:

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any
 import pytest
 from support import HANG, clean_environment
 
-from provd.cli import main, story, trying
-from provd.cli.story import Scene
+from provd.cli import main, scenes, trying
+from provd.cli.scenes import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,7 +159,7 @@ def test_keep_leaves_the_files_and_no_daemon(home: Path) -> None:
 def test_another_verdict_fails(
     scene: Scene, said: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
-    monkeypatch.setattr(story, "SCENES", (scene,))
+    monkeypatch.setattr(scenes, "SCENES", (scene,))
     monkeypatch.setattr("tempfile.tempdir", str(home))
 
     assert main(["try"]) == 5
@@ -187,7 +187,7 @@ def test_a_daemon_that_does_not_start(
 
 
 def test_every_command_can_be_typed() -> None:
-    typed: list[Any] = [line for scene in story.SCENES for line in scene.typed]
+    typed: list[Any] = [line for scene in scenes.SCENES for line in scene.typed]
 
     assert all(line.isascii() and len(line) < 100 for line in typed)
-    assert {word for scene in story.SCENES for word, _ in scene.verdicts.values()} == {"fresh", "dirty"}
+    assert {word for scene in scenes.SCENES for word, _ in scene.verdicts.values()} == {"fresh", "dirty"}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from fake_daemon import Cli, FakeDaemon, Refusal, in_turn, verdict
 
+from provd.cli import drawing
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _AT = "1700000000123000000"
 _A, _B = "xxh3:" + "a" * 32, "xxh3:" + "b" * 32
@@ -56,13 +59,38 @@ def _entry(*deps: str | dict[str, Any], word: str = "fresh", **fields: Any) -> d
     return verdict(word, deps=kept, clock_of_entry="c:0", root="/r", at=_AT) | fields
 
 
-def _story(cli: Cli, entry: dict[str, Any], *pages: dict[str, Any], code: int = 0) -> list[str]:
-    """What is told of what happened since, without the times."""
-    cli.fake.answers |= {"entry.get": entry, "log.since": in_turn(*pages)}
-    lines = cli("why", "k", code=code).out.splitlines()
-    start = next(at for at, line in enumerate(lines) if line.startswith(("  since then", "  none of these")))
-    told = lines[start + 1 : lines.index("", start)]
-    return [line.partition(".123  ")[2] or line.strip() for line in told]
+def _log(own: dict[str, Any], *pages: Any) -> Callable[[dict[str, Any]], Any]:
+    """The log: its newest records are `own`; the pages are what is told of it since the entry's clock."""
+    since = in_turn(*pages)
+    return lambda params: own if "last" in params else since(params)
+
+
+_HEAD: Final = re.compile(r"^. (\d\d:\d\d:\d\d\.123  (just now|\d+ \w+ ago) +)?")
+_DAY: Final = re.compile(r"2023-11-1\d")
+_VERDICT: Final = re.compile(r"[✓✗?] (fresh|dirty|unknown) ")
+_QUIET: Final = "nothing that it rests on was touched since, as far as the log knows"
+_NOBODY: Final = "where nobody is named, no action declared it"
+_NOT_WHOLE_SINCE: Final = "the log is not whole since then: "
+
+
+def _story(cli: Cli, entry: dict[str, Any], *pages: Any, code: int = 0, own: dict[str, Any] | None = None) -> list[str]:
+    """What is told of what happened to what it rests on, without the times."""
+    told = _life(cli, entry, *pages, code=code, own=own)
+    return [line for line in told if line not in {"put", _NOBODY}]
+
+
+def _life(cli: Cli, entry: dict[str, Any], *pages: Any, code: int = 0, own: dict[str, Any] | None = None) -> list[str]:
+    """All that is told of its life, without the times and without what it rests on."""
+    cli.fake.answers |= {"entry.get": entry, "log.since": _log(own or _page(), *pages)}
+    return _drawn(cli("why", "k", code=code).out)
+
+
+def _drawn(out: str) -> list[str]:
+    """What stands behind the spine, without days and times; what the entry rests on is left out."""
+    lines = out.splitlines()
+    spine = lines[lines.index("") + 1 : next(at for at, line in enumerate(lines) if _VERDICT.match(line))]
+    told = [_HEAD.sub("", line) for line in spine if not line.startswith("│   ")]
+    return [line for line in told if not _DAY.fullmatch(line)]
 
 
 def test_it_begins_with_the_put_and_ends_with_the_verdict(cli: Cli) -> None:
@@ -74,13 +102,15 @@ def test_it_begins_with_the_put_and_ends_with_the_verdict(cli: Cli) -> None:
     lines = cli("why", "k", code=1).out.splitlines()
 
     assert lines[0] == "k  version 7"
-    assert lines[1].startswith("  root /r, put 2023-11-1")
-    assert lines[1].endswith(".123 by session s1, turn 3, 2 times, clock c:0")
-    assert lines[2:6] == ["", "  rests on:", f"    ✗ file:/r/f  read {_SHORT_A}", ""]
-    assert lines[6] == "  since then (where nobody is named, no action declared it):"
-    assert lines[7].endswith(f".123  ~ modified /r/f {_SHORT_A} → {_SHORT_B}")
-    assert lines[8:11] == ["", "✗ dirty    k  (same)", "  standing active, version 7, checked content, as of c:1"]
-    assert lines[12] == "  file:/r/f  changed"
+    assert lines[1:3] == ["  root /r, clock c:0", ""]
+    assert _DAY.fullmatch(lines[3].removeprefix("│ "))
+    assert (lines[4][0], lines[4][16:]) == ("●", f"{drawing.ago(_AT):<10}  put by session s1, turn 3, 2 times")
+    assert lines[5:7] == ["│   rests on:", f"│     ✗ file:/r/f  read {_SHORT_A}"]
+    change = f"~ modified f {_SHORT_A} → {_SHORT_B}  the first change since it was put"
+    assert (lines[7][0], _HEAD.sub("", lines[7])) == ("✗", change)
+    assert lines[8] == f"│ {_NOBODY}"
+    assert lines[9:11] == ["✗ dirty    k  (same)", "  standing active, version 7, checked content, as of c:1"]
+    assert lines[11:13] == ["", "  file:/r/f  changed"]
     assert lines[-1] == "      next: read again"
 
 
@@ -89,21 +119,24 @@ def test_it_names_what_the_entry_rests_on_and_how_each_is_kept(cli: Cli) -> None
 
     lines = cli("why", "k").out.splitlines()
 
-    assert lines[2:8] == [
-        "",
-        "  rests on:",
-        "    ✓ file:/r/f  shown sha256:cccccccccccc…",
-        "    ✓ file:/\\xff  unproven",
-        "    ✓ object:o  declared",
-        "    ✓ entry:e  version 12",
+    assert lines[5:10] == [
+        "│   rests on:",
+        "│     ✓ file:/r/f  shown sha256:cccccccccccc…",
+        "│     ✓ file:/\\xff  unproven",
+        "│     ✓ object:o  declared",
+        "│     ✓ entry:e  version 12",
     ]
     cli.fake.answers["entry.get"] = answer | {"value": "secret", "meta": {}}
     assert cli("why", "k").out.splitlines() == lines
     cli.fake.answers["entry.get"] = _entry(*(f"file:/{n}" for n in range(23)))
     lines = cli("why", "k").out.splitlines()
-    assert lines[lines.index("    and 3 more") - 1] == f"    ✓ file:/19  read {_SHORT_A}"
-    cli.fake.answers["entry.get"] = verdict(deps=[], scope="global", clock_of_entry="c:0")
-    assert cli("why", "k").out.splitlines()[1:5] == ["  scope global, clock c:0", "", "  rests on nothing", ""]
+    assert lines[lines.index("│     and 3 more") - 1] == f"│     ✓ file:/19  read {_SHORT_A}"
+    cli.fake.answers["entry.get"] = verdict(deps=[], scope="global", clock_of_entry="c:0", at=_AT)
+    lines = cli("why", "k").out.splitlines()
+    assert (lines[1:3], lines[5:7]) == (
+        ["  scope global, clock c:0", ""],
+        ["│   rests on nothing", "✓ fresh    k  (same)"],
+    )
 
 
 @pytest.mark.parametrize(("more", "rest"), [(0, "✓"), (1, "?")])
@@ -114,27 +147,29 @@ def test_it_marks_what_is_at_fault(cli: Cli, more: int, rest: str) -> None:
     out = cli("why", "k", code=1).out
 
     assert ("and 1 more dependency at fault" in out) == bool(more)
-    assert [line.split()[0] for line in out.splitlines()[4:8]] == ["✗", "?", rest, rest]
+    assert [line.split()[1] for line in out.splitlines()[6:10]] == ["✗", "?", rest, rest]
 
 
 def test_it_marks_nothing_where_the_entry_itself_is_at_fault(cli: Cli) -> None:
     entry = _entry("file:/r/f", word="unknown", evidence=[{"dep": None, "why": "moving"}])
     cli.fake.answers["entry.get"] = entry
 
-    assert cli("why", "k", code=4).out.splitlines()[4].startswith("    ? file:/r/f")
+    assert cli("why", "k", code=4).out.splitlines()[6].startswith("│     ? file:/r/f")
 
 
 def test_the_log_is_asked_for_what_the_entry_rests_on_since_its_clock(cli: Cli) -> None:
     cli.fake.answers |= {
         "entry.get": _entry("file:/r/src/a", "glob:/r/src/*.py", "tree:sub", "dir:/q", "names:/w/[[]x/**/y"),
-        "log.since": in_turn(_page(clock="c:5", more=True), _page(clock="c:6")),
+        "log.since": _log(_page(), _page(clock="c:5", more=True), _page(clock="c:6")),
     }
 
     cli("why", "k")
 
     paths = ["/q", "/r/src", "/r/sub", "/w"]
     asked = [params for method, params in cli.fake.asked if method == "log.since"]
-    assert asked == [{"clock": clock, "limit": 5000, "paths": paths} for clock in ("c:0", "c:5")]
+    newest, *since = asked
+    assert newest == {"last": 5000, "limit": 5000}
+    assert since == [{"clock": clock, "limit": 5000, "paths": paths} for clock in ("c:0", "c:5")]
 
 
 def test_of_many_files_the_directories_above_them_are_asked_for(cli: Cli) -> None:
@@ -146,8 +181,8 @@ def test_of_many_files_the_directories_above_them_are_asked_for(cli: Cli) -> Non
     )
 
     assert _story(cli, _entry(*deps), page) == [
-        "~ modified /r/0/7",
-        "> moved /r/2 from /r/1",
+        "~ modified 0/7",
+        "> moved 2 from 1",
     ]
     assert cli.fake.params_of("log.since")["paths"] == ["/r/0", "/r/1"]
 
@@ -163,9 +198,9 @@ def test_digests_found_later_stand_with_their_mutations(cli: Cli) -> None:
     ]
 
     assert _story(cli, _entry("file:/r/f"), *pages) == [
-        f"~ modified /r/f {_SHORT_A} → {_SHORT_B}  (session s1, turn 4, action 8)",
-        "~ modified /r/f (changed again before it was hashed)  (found by a scan)",
-        f"~ modified /r/f {_SHORT_B} → {_SHORT_A}",
+        f"~ modified f {_SHORT_A} → {_SHORT_B}  (session s1, turn 4, action 8)",
+        "~ modified f (changed again before it was hashed)  (found by a scan)",
+        f"~ modified f {_SHORT_B} → {_SHORT_A}",
     ]
 
 
@@ -178,15 +213,15 @@ def test_what_came_back_is_told(cli: Cli) -> None:
 
     deleted, moved, modified = _story(cli, _entry("file:/r/f"), page)
 
-    assert deleted == "- deleted /r/f"
-    assert moved == f"> moved /r/f from /r/tmp {_SHORT_A}"
-    assert modified == f"~ modified /r/f {_SHORT_A} (the same content)"
+    assert deleted == "- deleted f"
+    assert moved == f"> moved f from tmp {_SHORT_A}"
+    assert modified == f"~ modified f {_SHORT_A} (the same content)"
 
 
 def test_digests_of_two_algorithms_are_not_set_side_by_side(cli: Cli) -> None:
     page = _page(_mutation(9, "modified", "/r/f", digest=_B, digest_state="done"))
 
-    assert _story(cli, _entry(_DEPS[0]), page) == [f"~ modified /r/f {_SHORT_B}"]
+    assert _story(cli, _entry(_DEPS[0]), page) == [f"~ modified f {_SHORT_B}"]
 
 
 _CONCERN = [
@@ -229,7 +264,7 @@ _CONCERN = [
 def test_only_what_concerns_the_entry_is_told(cli: Cli, dep: str, record: dict[str, Any], shown: bool) -> None:
     story = _story(cli, _entry(dep), _page(record))
 
-    assert bool([line for line in story if not line.startswith("the log is not whole")]) == shown
+    assert bool([line for line in story if not line.startswith("the log is not whole") and line != _QUIET]) == shown
 
 
 def test_objects_and_entries_are_looked_up_in_the_whole_log(cli: Cli) -> None:
@@ -247,7 +282,7 @@ def test_objects_and_entries_are_looked_up_in_the_whole_log(cli: Cli) -> None:
         complete=False,
         uncovered=[{"path": "/q", "why": "polled"}],
     )
-    begin = "action begin 9 object:o /r/f  (session s2)"
+    begin = "action begin 9 object:o f  (session s2)"
     told = [begin, "action end 9 done", "entry put e version 5 in /r"]
 
     assert _story(cli, _entry("object:o", "entry:e"), whole) == told
@@ -255,17 +290,13 @@ def test_objects_and_entries_are_looked_up_in_the_whole_log(cli: Cli) -> None:
 
     of_paths = _page(whole["records"][1], _mutation(17, "modified", "/r/f"))
     mixed = _story(cli, _entry("object:o", "entry:e", "file:/r/f"), of_paths, whole)
-    assert mixed == [*told, "~ modified /r/f"]
+    assert mixed == [*told, "~ modified f"]
 
 
 def test_where_every_change_was_declared_nothing_is_said_of_others(cli: Cli) -> None:
     record = _mutation(9, "modified", "/r/f", actor={"session": "s2", "action": 8})
-    cli.fake.answers |= {"entry.get": _entry("file:/r/f"), "log.since": _page(record)}
 
-    lines = cli("why", "k").out.splitlines()
-
-    assert lines[6] == "  since then:"
-    assert lines[7].endswith("~ modified /r/f  (session s2, action 8)")
+    assert _life(cli, _entry("file:/r/f"), _page(record)) == ["put", "~ modified f  (session s2, action 8)"]
 
 
 def test_the_output_is_bounded(cli: Cli) -> None:
@@ -280,11 +311,11 @@ def test_the_output_is_bounded(cli: Cli) -> None:
 
 def test_the_put_has_its_place_between_the_records(cli: Cli) -> None:
     page = _page(_mutation(5, "modified", "/r/f"), _mutation(9, "modified", "/r/f"))
-    touched = "~ modified /r/f"
+    touched = "~ modified f"
 
-    assert _story(cli, _entry("file:/r/f"), page) == [touched, "(here it was put)", touched]
-    assert _story(cli, _entry("file:/r/f"), _page(_mutation(5, "modified", "/r/f"))) == [touched, "(here it was put)"]
-    assert _story(cli, _entry("file:/r/f"), _page(_mutation(9, "modified", "/r/f"))) == [touched]
+    assert _life(cli, _entry("file:/r/f"), page) == [touched, "put", touched, _NOBODY]
+    assert _life(cli, _entry("file:/r/f"), _page(_mutation(5, "modified", "/r/f"))) == [touched, "put", _NOBODY]
+    assert _life(cli, _entry("file:/r/f"), _page(_mutation(9, "modified", "/r/f"))) == ["put", touched, _NOBODY]
 
 
 _NOT_WHOLE: list[tuple[dict[str, Any], str]] = [
@@ -308,20 +339,21 @@ def test_a_page_that_is_not_whole_is_remembered(cli: Cli) -> None:
     pages = [_page(clock="c:5", more=True, complete=False), _page(clock="c:6")]
 
     assert _story(cli, _entry("file:/r/f"), *pages)[-1].startswith("the log is not whole since then")
-    assert _story(cli, _entry("file:/r/f"), _page(clock="c:0", more=True)) == []
+    assert _life(cli, _entry("file:/r/f"), _page(clock="c:0", more=True)) == ["put", _QUIET]
 
 
 def test_a_log_that_cannot_be_read_does_not_change_the_verdict(cli: Cli) -> None:
-    story = _story(cli, _entry("file:/r/f", word="dirty"), Refusal("internal", "broken"), code=1)  # type: ignore[arg-type]
+    story = _story(cli, _entry("file:/r/f", word="dirty"), Refusal("internal", "broken"), code=1)
 
-    assert story == ["the log is not whole since then: the log could not be read: broken"]
+    assert story == [_QUIET, "the log is not whole since then: the log could not be read: broken"]
 
 
 def test_a_relative_name_in_a_scope_of_no_directory_cannot_be_followed(cli: Cli) -> None:
     entry = _entry("file:f", "file:/r/f") | {"root": None, "scope": "global"}
 
     assert _story(cli, entry, _page()) == [
-        "the log is not whole since then: 1 of its paths are relative to a directory that is not known here"
+        _QUIET,
+        "the log is not whole since then: 1 of its paths are relative to a directory that is not known here",
     ]
     assert cli.fake.params_of("log.since")["paths"] == ["/r/f"]
 
@@ -335,7 +367,10 @@ def test_json_is_what_the_daemon_answered(cli: Cli) -> None:
 
 def test_nothing_steers_a_terminal(cli: Cli) -> None:
     record = _mutation(9, "modified", "/r/\x1b[2J", actor={"session": "\x1b", "turn": 1})
-    cli.fake.answers |= {"entry.get": _entry("tree:/r", "entry:\x1b"), "log.since": in_turn(_page(record), _page())}
+    cli.fake.answers |= {
+        "entry.get": _entry("tree:/r", "entry:\x1b"),
+        "log.since": _log(_page(), _page(record), _page()),
+    }
 
     assert "\x1b" not in cli("why", "k").out
 

@@ -247,14 +247,14 @@ def test_no_socket(tmp_path: Path) -> None:
         Client(path)
 
     assert caught.value.message == f"no daemon: there is no socket at {path}"
-    assert "provd run" in caught.value.hint
+    assert "provd start" in caught.value.hint
 
 
 def test_a_socket_that_nobody_listens_at(fake: FakeDaemon) -> None:
     path = os.path.join(fake.home, "old")
     with socket.socket(socket.AF_UNIX) as old:
         old.bind(path)
-    with pytest.raises(ProvdUnreachable, match=r"nobody listens at .*provd run"):
+    with pytest.raises(ProvdUnreachable, match=r"nobody listens at .*provd start"):
         Client(path)
 
 
@@ -275,7 +275,7 @@ def test_a_path_that_is_too_long(tmp_path: Path) -> None:
         (errno.EPERM, "a sandbox forbids it: .*allow Unix sockets in /run/p"),
         (errno.EACCES, "run as the daemon's user; .*sandbox"),
         (errno.EAGAIN, "try again"),
-        (errno.EPROTOTYPE, "provd run"),
+        (errno.EPROTOTYPE, "provd start"),
     ],
 )
 def test_refusals_of_the_system(number: int, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,14 +22,16 @@ ONES: Final = "xxh3:" + "1" * 32
 CONTRACT: Final = frozenset(
     {
         *("daemon.hello", "daemon.status", "daemon.shutdown", "daemon.audit"),
+        *("daemon.config", "daemon.reload"),
         *("root.add", "root.remove", "root.list"),
         *("log.clock", "log.since", "log.subscribe", "log.unsubscribe"),
         *("deps.snapshot", "deps.check"),
         *("entry.put", "entry.check", "entry.get", "entry.revalidate", "entry.forget", "entry.list"),
+        *("entry.export", "entry.import"),
         *("action.begin", "action.record", "action.end", "action.list"),
     }
 )
-"""Every method of the contract but those of the lifecycle, which is not built."""
+"""Every method of the contract but those of the lifecycle, which is not built; and two for the configuration."""
 
 DEPS: Final = ["a", {"dep": "file:a", "digest": ONES}, {"dep": {"b64": "YQ=="}}, {"b64": "YQ=="}]
 SCOPED: Final[dict[str, Any]] = {"root": "/r", "scope": "global"}
@@ -38,6 +40,8 @@ FULL: Final[dict[str, dict[str, Any]]] = {
     "daemon.hello": {"protocol": 1, "client": "t"},
     "daemon.status": {},
     "daemon.shutdown": {},
+    "daemon.config": {},
+    "daemon.reload": {},
     "daemon.audit": {"root": {"b64": "L3I="}, "sample": 3},
     "root.add": {"path": "/r", "ignore": ["*.o"], "wait": False},
     "root.remove": {"path": {"b64": "L3I="}},
@@ -57,6 +61,8 @@ FULL: Final[dict[str, dict[str, Any]]] = {
     | {"key": "k", "verify": "auto", "timeout_ms": 5, "value": None, "deps": [], "fetched_at": "c", "as_of": "put"}
     | {"session": "s", "turn": "t", "meta": {}, "op": "o"},
     "entry.forget": SCOPED | {"key": "k"},
+    "entry.export": SCOPED | {"all": True, "after": "a", "limit": 5},
+    "entry.import": {"entries": [{"any": "thing"}], "moved": {"source": "/a", "to": {"b64": "L2I="}}},
     "entry.list": SCOPED
     | {"prefix": "a", "verdict": "dirty", "standing": "active", "touching": "/r/a", "after": "b", "limit": 10_000},
     "action.begin": SCOPED
@@ -76,6 +82,7 @@ NEEDED: Final = {
     "entry.get": {"key"},
     "entry.revalidate": {"key"},
     "entry.forget": {"key"},
+    "entry.import": {"entries"},
     "action.begin": {"writes"},
     "action.record": {"writes"},
     "action.end": {"id", "outcome"},

@@ -13,9 +13,10 @@ from rooting import Bench, made, run_with_roots
 
 from provd.clocks import Clocks
 from provd.core import records
-from provd.statistics import Durations
+from provd.statistics import Verdicts
 from provd.status import Status, inotify_limits
 from provd.watch.base import RootState, Uncovered
+from provd.watch.mounted import MountPoints
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,7 +47,7 @@ class Audit:
 
     async def run(self, roots: list[bytes], scope: bytes | None, sample: int | None) -> dict[str, Any]:
         self.trees = list(roots)
-        return {"scope": scope, "sample": sample}
+        return {"files": 3, "mismatches": [{"path": "/x"}], "scope": scope, "sample": sample}
 
 
 class Resolver:
@@ -67,7 +68,7 @@ def status(tmp_path: Path, body: Callable[[Bench, Status, Audit], Awaitable[None
         pump: Any = Pump()
         clocks = Clocks(bench.store, RUN)
         places = {"socket": "/s", "state": "/t"}
-        await body(bench, Status(bench.store, clocks, bench.roots, pump, audit, Durations(), places, _look), audit)
+        await body(bench, Status(bench.store, clocks, bench.roots, pump, audit, Verdicts(), places, _look), audit)
 
     run_with_roots(state, main)
 
@@ -135,6 +136,9 @@ def test_the_status_tells_of_the_watcher_as_a_whole_and_counts_once_while_nothin
         assert (told["queue"], told["drops"], told["rescans"]) == (4, 2, 3)
         assert told["watches"] == 2, "a root in a root is the same watches"
         assert [root["files"] for root in told["roots"]] == [5, 5, 5]
+        holding = MountPoints.now().holding(outer)
+        assert holding is not None
+        assert {root["filesystem"] for root in told["roots"]} == {holding.kind}
         assert told["limits"] == inotify_limits()
         await status.status()
         assert audit.counted == 1
@@ -175,7 +179,8 @@ def test_an_audit_is_of_all_roots_or_of_a_directory_and_the_roots_in_it(tmp_path
         async def asked(scope: bytes | None) -> list[bytes]:
             wanted: Any = SimpleNamespace(root=scope, sample=7)
             resolver: Any = Resolver(scope or b"")
-            assert await status.audit(wanted, resolver) == {"scope": scope, "sample": 7}
+            told = await status.audit(wanted, resolver)
+            assert (told["scope"], told["sample"]) == (scope, 7)
             return audit.trees
 
         assert await asked(None) == [other, outer, inner]
@@ -184,6 +189,7 @@ def test_an_audit_is_of_all_roots_or_of_a_directory_and_the_roots_in_it(tmp_path
         assert await asked(inner) == [inner]
         assert await asked(os.fsencode(tmp_path)) == [other, outer, inner]
         assert await asked(b"/nowhere") == []
+        assert (await status.status())["audits"] == {"count": 6, "files": 18, "mismatches": 6}
 
     status(tmp_path, body)
 
@@ -194,4 +200,9 @@ def test_the_limits_of_the_system_are_told_as_far_as_they_are_known(
     (tmp_path / "max_user_watches").write_text("8192\n")
     (tmp_path / "max_user_instances").write_text("odd\n")
     monkeypatch.setattr("provd.status._LIMITS", os.fspath(tmp_path))
+    monkeypatch.setattr("provd.status._OF_NAMESPACE", os.fspath(tmp_path / "own"))
     assert inotify_limits() == {"max_user_watches": 8192}
+    (tmp_path / "own").write_text("8192\n")
+    assert inotify_limits() == {"max_user_watches": 8192}
+    (tmp_path / "own").write_text("50\n")
+    assert inotify_limits() == {"max_user_watches": 8192, "max_inotify_watches": 50}

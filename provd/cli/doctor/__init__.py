@@ -1,0 +1,91 @@
+"""What is wrong, why, and what to do: one line a check, and three a finding.
+
+Rule: it works without a daemon, where sockets are forbidden, and where things hang. Exit: 0 all is well, 1 there is a
+finding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from provd.cli import output
+from provd.cli.command import Command, connected, json_option
+from provd.cli.doctor import keeping, reaching, watching
+from provd.cli.doctor.facts import PATIENCE, gather
+from provd.cli.doctor.results import FAIL, SKIPPED, Check, Checked, examine, findings_of, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provd.cli.command import Place
+
+CHECKS: Final = (
+    Check("config", reaching.config),
+    Check("socket", reaching.socket),
+    Check("namespace", reaching.namespace),
+    Check("version", reaching.version),
+    Check("daemons", reaching.others),
+    Check("unit", reaching.unit),
+    Check("state", keeping.directory),
+    Check("store", keeping.store),
+    Check("roots", watching.watched),
+    Check("limits", watching.limits),
+    Check("gaps", watching.gaps),
+    Check("queue", keeping.queue),
+    Check("actions", keeping.actions),
+    Check("clock", keeping.clock),
+    Check("descriptors", keeping.descriptors),
+)
+_FOUND: Final = 1
+_SHOWN: Final = 20
+"""Findings of one check that people see."""
+
+
+@click.command(cls=Command, examples=("provd doctor", "provd doctor --json | jq -r '.findings[].next'"))
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.05, max=600),
+    default=PATIENCE,
+    help=f"How long to wait for each that is asked (default {PATIENCE:g}).",
+)
+@json_option
+@connected
+def doctor(timeout: float, as_json: bool, at: Place) -> int:
+    """Find what is wrong, and say what to do. Exit: 0 all is well, 1 there is a finding."""
+    checked = examine(gather(at, timeout), CHECKS)
+    findings = findings_of(checked)
+    if as_json:
+        output.line_json(to_json(checked))
+    else:
+        for text in _lines(checked):
+            output.line(text)
+        output.line()
+        output.line(summary(len(findings), any(finding.level == FAIL for finding in findings)))
+    return _FOUND if findings else 0
+
+
+def summary(findings: int, failed: bool, next_step: str = "") -> str:
+    """The answer in a line: all well, or how many things to look at. `next_step` says how to see them."""
+    if not findings:
+        return output.symbol("ok", " all well")
+    told = f" {output.count(findings, 'thing', 'things')} to look at"
+    return output.symbol("fail" if failed else "warn", told) + next_step
+
+
+def _lines(checked: list[Checked]) -> Iterator[str]:
+    skipped = [each.name for each in checked if each.level == SKIPPED]
+    if skipped:
+        yield from output.wrapped(f"{output.symbol(SKIPPED, ' skipped')} ", 10, f"{', '.join(skipped)}: nobody tells")
+    for each in checked:
+        for result in each.results[:_SHOWN]:
+            word = f"{result.level:<7}"
+            yield from output.wrapped(f"{output.symbol(result.level, f' {word}')} {each.name:<12}", 22, result.what)
+            if result.why:
+                yield from output.wrapped(f"{'':<22}why: ", 27, output.printable(result.why))
+            if result.next:
+                yield f"{'':<22}next: {output.printable(result.next)}"
+        if (more := len(each.results) - _SHOWN) > 0:
+            yield f"{'':<22}and {more} more: provd doctor --json"

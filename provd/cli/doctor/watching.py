@@ -1,0 +1,144 @@
+"""Checks of what is watched, and how well: the roots, the system's limits, the gaps.
+
+Rule: what is not watched is answered by reading, so it warns; only where nothing can be read or watched does it fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+from provd.cli import gaps as meanings
+from provd.cli import hints, output, roots, times
+from provd.cli.doctor.results import Result, fail, ok, warn
+from provd.cli.records import number
+from provd.client import local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provd.cli.doctor.facts import Facts
+
+_LONG: Final = 300
+"""Seconds after which a scan takes long."""
+_REASONS: Final = 4
+"""Reasons for which places of one root are not watched, and that are told apart."""
+_NEAR: Final = 0.8
+_RECENT: Final = 86400
+"""Seconds for which a gap is news."""
+_SLOWER: Final = "answers are by reading, and changes are found at intervals; nothing else is lost"
+_LOOK: Final = "see what the daemon logs; provd watch add DIR tries again"
+_LOCAL: Final = "keep the directory on a local file system (ext4, xfs, btrfs), or leave it so"
+
+
+def watched(facts: Facts) -> Iterator[Result]:
+    """Each root: whether it is there, and what of it is not watched."""
+    if not isinstance(facts.answer.get("roots"), list):
+        return
+    rows = facts.rows("roots")
+    if not rows:
+        why = "without roots answers are true all the same, but nothing tells what changed, when and by whom"
+        yield warn("roots.none", "nothing is watched", why, "provd watch add DIR")
+        return
+    found = [result for row in rows for result in _root(row, facts.now)]
+    scanning = sum(roots.word(row, "state") == "scanning" for row in rows)
+    still = f", {scanning} of them scanned for the first time" if scanning else ", wholly watched"
+    yield from found or [ok(output.count(len(rows), "root", "roots") + still)]
+
+
+def _root(root: dict[str, Any], now: int) -> Iterator[Result]:
+    name = output.name(root.get("path", "?"))
+    state, coverage, backend = (roots.word(root, field) for field in ("state", "coverage", "backend"))
+    if state == "gone":
+        quoted = shlex.quote(os.fsdecode(local_path(root.get("path", "?"))))
+        yield fail("root.gone", f"{name} is gone", roots.meaning(root), f"bring it back, or: provd watch rm {quoted}")
+        return
+    if state == "scanning":
+        gap = root.get("last_gap")
+        since = times.age(gap.get("at"), now) if isinstance(gap, dict) else None
+        if since is not None and since > _LONG:
+            why = "until it is scanned, answers about it are by reading"
+            next_step = "leave out what is built or downloaded: provd watch add DIR --ignore node_modules/"
+            yield warn("root.scanning", f"{name} is being scanned since {times.duration(since)}", why, next_step)
+        return
+    if coverage in {"whole", ""}:
+        return
+    own, places = _parted(root)
+    if backend in {"poll", "watchdog"}:
+        why = own or "its file system tells too little"
+        word = "polled" if backend == "poll" else "watched by watchdog, which may drop events"
+        yield warn("root.polled", f"{name} is {word}", f"{why}; {_SLOWER}", hints.uncovered(why) or _LOCAL)
+    elif coverage == "none":
+        yield fail(
+            "root.unwatched", f"{name} is not watched", own or roots.meaning(root), hints.uncovered(own) or _LOOK
+        )
+    elif own:
+        yield warn(
+            "root.doubted", f"{name} is watched, and its silence proves nothing", own, hints.uncovered(own) or _LOCAL
+        )
+    yield from _uncovered(name, places, number(root, "uncovered_more"))
+
+
+def _parted(root: dict[str, Any]) -> tuple[str, dict[str, list[str]]]:
+    """Why the root itself is not wholly watched, and the places in it, by their reasons."""
+    own, places = "", dict[str, list[str]]()
+    for place in root.get("uncovered") or []:
+        if not isinstance(place, dict):
+            continue
+        why = str(place.get("why") or "no reason is told")
+        if place.get("path") == root.get("path"):
+            own = own or why
+        else:
+            places.setdefault(why, []).append(output.name(place.get("path", "?")))
+    return own, places
+
+
+def _uncovered(name: str, places: dict[str, list[str]], more: int) -> Iterator[Result]:
+    for index, (why, paths) in enumerate(list(places.items())[:_REASONS]):
+        count = len(paths) + (more if index == 0 else 0)
+        one = f"{paths[0]} is not watched"
+        many = f"{count} places in {name} are not watched, {paths[0]} is the first"
+        fix = hints.uncovered(why) or "nothing has to be done: what is there is found by reading"
+        yield warn("root.uncovered", one if count == 1 else many, output.printable(why), fix)
+
+
+def limits(facts: Facts) -> Iterator[Result]:
+    """Whether the watches of inotify are nearly used up."""
+    told, used = facts.part("limits"), number(facts.answer, "watches")
+    setting, most = "fs.inotify.max_user_watches", number(told, "max_user_watches")
+    if own := number(told, "max_inotify_watches"):  # of the user namespace, and lower
+        setting, most = "user.max_inotify_watches", own
+    if not most:
+        return
+    if used > _NEAR * most:
+        yield warn(
+            "limits.watches",
+            f"{used:,} of at most {most:,} watches are used, one a directory",
+            "past the limit new directories are not watched; other programs of this user count too",
+            hints.uncovered(f"{setting} (now {most})"),
+        )
+    else:
+        yield ok(f"{used:,} of {most:,} watches")
+
+
+def gaps(facts: Facts) -> Iterator[Result]:
+    """Gaps of the last day that somebody should know the reason of."""
+    if not isinstance(facts.answer.get("gaps"), list):
+        return
+    rows = facts.rows("gaps")
+    found = []
+    for row in rows:
+        reason, last = str(row.get("reason", "")), row.get("last")
+        told = last if isinstance(last, dict) else {}
+        age = times.age(told.get("at"), facts.now)
+        if not (next_step := meanings.fix(reason, facts.part("limits"))) or age is None or age > _RECENT:
+            continue
+        scope = told.get("scope", "all")
+        where = "everything" if scope == "all" else output.name(scope)
+        often = output.count(number(row, "count"), "time", "times")
+        what = f"nobody vouched for {where}: {output.printable(str(told.get('reason', reason)))}"
+        why = f"{often} since the start, {times.duration(age)} ago the last; {meanings.meaning(reason).words}"
+        found.append(warn("gap", what, why, next_step))
+    count = sum(number(row, "count") for row in rows)
+    yield from found or [ok(f"{output.count(count, 'gap', 'gaps')} since the start, all of them ordinary")]

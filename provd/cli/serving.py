@@ -1,0 +1,141 @@
+"""What start, stop, restart and service share: the daemon that answers, its end, and the service that is meant.
+
+Rule: nothing is started here; a daemon is ended only by its own word or by its manager.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from provd import __version__, places, services
+from provd.cli import background, names, output
+from provd.cli.command import Failure, Usage
+from provd.cli.process import Process
+from provd.client import Client, ProvdUnreachable, local_path, wire_path
+from provd.services import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from provd.cli.command import Place
+    from provd.services import Service
+
+_NAP: Final = 0.01
+"""Seconds between two looks at a socket that nobody answers at yet."""
+_NAMED: Final = ("PROVD_SOCKET", "PROVD_STATE_DIR")
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """What a service manager refuses is the command's failure."""
+    try:
+        yield
+    except ServiceError as error:
+        raise Failure(error.message, error.hint) from None
+
+
+def directories(roots: Sequence[str]) -> tuple[bytes, ...]:
+    """The roots of a command line, absolute; raises Usage for what is no directory."""
+    found = tuple(map(names.absolute, roots))
+    for given, path in zip(roots, found, strict=True):
+        if not os.path.isdir(path):
+            raise Usage(f"--root {given}: there is no such directory", "make it first, or correct the name")
+    return found
+
+
+def meant(socket: str) -> Service | None:
+    """The installed service, where it answers at this socket and its manager can be told anything."""
+    service = services.found()
+    if service is None:
+        return None
+    own = service.socket or services.manager(service).socket
+    if own is None and not any(os.environ.get(name) for name in _NAMED):
+        own = places.socket_path()  # its manager has no such variable
+    if own != socket:
+        return None
+    if service.active == "unknown":
+        output.warn(f"the manager of {service.name} does not answer: going on without it")
+        return None
+    return service
+
+
+def is_ours(service: Service) -> bool:
+    """Whether this user may tell its manager what to do. Whose daemon it is may still tell the daemon to stop."""
+    return service.manager != "systemd-system" or os.geteuid() == 0
+
+
+def runs_it(service: Service, socket: str, timeout: float) -> bool:
+    """Whether what listens at the socket is the service's, or nothing does; asks a daemon only where it must."""
+    try:
+        client = Client(socket, timeout)
+    except ProvdUnreachable:
+        return True
+    with client:
+        pid = client.peer_pid()
+        return service.pid == (client.hello()["pid"] if pid is None else pid)
+
+
+def answer(socket: str, timeout: float) -> Client:
+    """A connection to the daemon as soon as it answers; raises Failure where it does not in time."""
+    deadline = time.monotonic() + timeout
+    while True:
+        client = background.reached(socket, max(_NAP, deadline - time.monotonic()))
+        if client is not None:
+            return client
+        if time.monotonic() >= deadline:
+            raise Failure(f"the service runs and does not answer at {socket}", "see where it answers: provd doctor")
+        time.sleep(_NAP)
+
+
+def add(client: Client, roots: Sequence[bytes]) -> None:
+    """Watches roots beside what is watched; raises RpcError."""
+    for root in roots:
+        client.call("root.add", path=wire_path(root), wait=False)
+
+
+def already(client: Client, at: Place, roots: Sequence[bytes]) -> None:
+    """Takes the daemon that runs for the one that was to be started; raises Failure where it is another."""
+    same_state(client, at)
+    add(client, roots)
+    hello = client.hello()
+    output.note(f"already running (pid {hello['pid']})")
+    if hello["version"] != __version__:
+        output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
+
+
+def same_state(client: Client, at: Place) -> str:
+    """The state directory of the daemon that answers; raises Failure where the command line names another."""
+    state: str = os.fsdecode(local_path(client.call("daemon.status").get("state", "")))
+    if at.state is not None and os.path.realpath(state) != os.path.realpath(at.state):
+        message = f"the daemon at {client.path} keeps its state in {state}, not in {at.state}"
+        raise Failure(message, "give another --socket, or leave --state out")
+    return state
+
+
+def end(client: Client, timeout: float) -> None:
+    """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable."""
+    with _process(client) as process:
+        client.call("daemon.shutdown")
+        deadline = time.monotonic() + timeout
+        client.timeout = timeout
+        said = f"the daemon at {client.path} was told to stop"
+        try:
+            client.wait_closed()
+        except ProvdUnreachable:
+            message = f"{said} and is still there after {timeout:g} s"
+            raise Failure(message, "see what it logs, or end its process: provd status has the pid") from None
+        if not process.ended(deadline):
+            message = f"{said} and its process {process.pid} still runs after {timeout:g} s"
+            raise Failure(message, f"see what it logs, or end it: kill {process.pid}")
+
+
+def _process(client: Client) -> Process:
+    """The daemon's process; where the daemon does not answer, the system still knows its number."""
+    try:
+        return Process.of(client)
+    except ProvdUnreachable as error:
+        pid = client.peer_pid()
+        raise ProvdUnreachable(error.message, f"end its process: kill {pid}" if pid else error.hint) from None

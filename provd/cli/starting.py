@@ -1,0 +1,148 @@
+"""start, stop and restart: the installed service where there is one, else a daemon in the background.
+
+Rule: a service that its manager runs is told to start and stop by that manager alone, so that the two never disagree.
+It is the service only where it answers at the socket that this command means.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from provd import places, services
+from provd.cli import background, output, serving
+from provd.cli.command import Command, Usage, connected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from provd.cli.command import Function, Place
+    from provd.services import Service
+
+_PATIENCE: Final = 60.0
+"""Seconds until a daemon should answer: it may have a big store to open."""
+
+
+def _starts(function: Function) -> Function:
+    """Adds the options of a start."""
+
+    @click.option("--root", "roots", metavar="DIR", multiple=True, help="Watch DIR too, from now on.")
+    @click.option("--backend", type=click.Choice(["auto", "inotify", "watchdog", "poll"]), help="How to watch.")
+    @click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0.1),
+        default=_PATIENCE,
+        help="How long to wait until it answers (default 60).",
+    )
+    @connected
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> int:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@click.command(cls=Command, examples=("provd start --root ~/repo", "provd start --state /data/provd --backend poll"))
+@_starts
+def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place) -> int:
+    """Start the daemon: the installed service, else in the background. One that runs already is as good.
+
+    In the background it logs to provd.log in its state directory.
+    """
+    directories = serving.directories(roots)
+    socket = places.socket_path(at.socket, at.state)
+    client = background.reached(socket, timeout)
+    if client is not None:
+        with client:
+            serving.already(client, at, directories)
+        return 0
+    service = serving.meant(socket)
+    if service is None:
+        wanted = background.Wanted(places.state_dir(at.state), socket, directories, backend)
+        _in_the_background(wanted, at, timeout, "started")
+    else:
+        _no_backend(backend, service)
+        _as_a_service(service, services.manager(service).start, socket, timeout, directories, "started")
+    return 0
+
+
+@click.command(cls=Command, examples=("provd stop", "provd stop || [ $? = 3 ]     # 3: there was none"))
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0.1), default=30.0, help="How long to wait (default 30)."
+)
+@connected
+def stop(timeout: float, at: Place) -> int:
+    """Stop the daemon and wait until its process has ended. Exit: 0 stopped, 3 there was none.
+
+    A service stays installed: it starts again with the next login or boot, or by provd start.
+    """
+    socket = places.socket_path(at.socket, at.state)
+    service = serving.meant(socket)
+    if service is not None and service.runs and serving.is_ours(service) and serving.runs_it(service, socket, timeout):
+        with serving.told():
+            services.manager(service).stop()
+        output.note(f"stopped {service.name}")
+        return 0
+    with at.connect() as client:
+        serving.end(client, timeout)
+    output.note("stopped")
+    return 0
+
+
+@click.command(cls=Command, examples=("provd restart                  # after an upgrade",))
+@_starts
+def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place) -> int:
+    """Stop the daemon, if one runs, and start it: the installed service, else in the background.
+
+    Roots are kept. --backend is not: it is given anew, or stands in the configuration.
+    """
+    directories = serving.directories(roots)
+    socket = places.socket_path(at.socket, at.state)
+    service = serving.meant(socket)
+    if service is not None:
+        _no_backend(backend, service)
+    state = places.state_dir(at.state)
+    if service is None or not serving.runs_it(service, socket, timeout):
+        client = background.reached(socket, timeout)
+        if client is not None:
+            with client:
+                state = serving.same_state(client, at)
+                serving.end(client, timeout)
+    if service is None:
+        _in_the_background(background.Wanted(state, socket, directories, backend), at, timeout, "restarted")
+    else:
+        _as_a_service(service, services.manager(service).restart, socket, timeout, directories, "restarted")
+    return 0
+
+
+def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str) -> None:
+    pid, here = background.start(wanted, timeout)
+    if here:
+        output.note(f"{done} in the background (pid {pid}); it logs to {output.printable(wanted.log)}")
+        return
+    with at.connect(timeout) as client:  # somebody else was quicker
+        serving.already(client, at, wanted.roots)
+
+
+def _as_a_service(
+    service: Service,
+    begin: Callable[[float], None],
+    socket: str,
+    timeout: float,
+    directories: tuple[bytes, ...],
+    done: str,
+) -> None:
+    with serving.told():
+        begin(timeout)
+    with serving.answer(socket, timeout) as client:
+        serving.add(client, directories)
+        output.note(f"{done} {service.name} (pid {client.hello()['pid']})")
+
+
+def _no_backend(backend: str | None, service: Service) -> None:
+    if backend is not None:
+        message = f"--backend is for a daemon in the background, and {service.name} is installed"
+        raise Usage(message, "set watch.backend in the configuration, then: provd restart")

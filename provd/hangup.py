@@ -1,0 +1,61 @@
+"""SIGHUP: a reload of the configuration, or the end of the terminal that the daemon was started in.
+
+Rule: the signal means both, and the terminal tells which. A process whose controlling terminal is gone hangs up, as
+everything else that was started there does; one that still has it, or never had one (a service), reloads. Where
+SIGHUP was ignored at the start (`nohup`) the end of the terminal ends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+_TERMINAL: Final = "/dev/tty"
+_LATER: Final = 1.0
+"""Seconds after which the terminal is looked at again: a shell that exits tells its jobs before the terminal goes."""
+log = structlog.get_logger("daemon")
+
+
+class Hangup:
+    """What SIGHUP does: `reload`, or `stop` where the terminal is gone. Make it while the terminal is there."""
+
+    def __init__(self, reload: Callable[[], Awaitable[None]], stop: Callable[[], None]) -> None:
+        self._reload = reload
+        self._stop = stop
+        self._bound = has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        self._reloads: set[asyncio.Future[None]] = set()
+
+    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begins to heed the signal."""
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+
+    def _hung_up(self) -> None:
+        if self._end():
+            return
+        if self._bound:
+            asyncio.get_running_loop().call_later(_LATER, self._end)
+        task = asyncio.ensure_future(self._reload())
+        self._reloads.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._reloads.discard)
+
+    def _end(self) -> bool:
+        """Ends the daemon where its terminal is gone; whether it does."""
+        if not self._bound or has_terminal():
+            return False
+        log.info("the terminal is gone")
+        self._stop()
+        return True
+
+
+def has_terminal() -> bool:
+    """Whether this process has a controlling terminal now; the kernel takes it away before it sends SIGHUP."""
+    try:
+        os.close(os.open(_TERMINAL, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,167 @@
+"""The rooms of a running daemon put together, and taken apart again at its end.
+
+Rule: this is the one place where they meet. What ends, ends in the reverse of the order of what it needs: first nobody
+is let in, then nothing is watched, then what connections left behind is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+
+import structlog
+
+from provd import __version__
+from provd.audit import Audit
+from provd.bulletin import Bulletin
+from provd.clocks import Clocks
+from provd.core import errors
+from provd.core.records import wire_name
+from provd.disk import Workers
+from provd.exporting import Exporting
+from provd.handlers import Handlers
+from provd.hangup import Hangup
+from provd.inquiry import Inquiry
+from provd.live import Live
+from provd.lockfile import BoundSocket
+from provd.logs import set_level
+from provd.notify import Notifier
+from provd.recorder import Actions, Entries
+from provd.recorder.importing import Importing
+from provd.recorder.showing import Showing
+from provd.reloading import Reloading
+from provd.resolver import Resolver
+from provd.responder import Responder
+from provd.server import Connection, Server
+from provd.settings import Settings
+from provd.status import Status
+from provd.store import Store
+from provd.store.files import Files
+from provd.store.migrate import settle
+from provd.subscriptions import Subscriptions
+from provd.trimming import Trimming
+
+log = structlog.get_logger("daemon")
+
+
+class Running:
+    """One run of the daemon: `run` is its id, whose opening gap is durable. Made and used in the loop."""
+
+    def __init__(self, settings: Settings, store: Store, run: str) -> None:
+        self._settings = settings
+        self._store = store
+        self._run = run
+        self._stop = asyncio.Event()
+        self._grown = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        store.start(loop)
+        self._workers = Workers()
+        self._live = live = Live(settings, store, self._workers)
+        clocks = Clocks(store, run)
+        inquiry = Inquiry(store, self._workers, lambda: live.kept.rules, live)
+        resolver = Resolver(store, self._workers, lambda: live.kept.paths)
+        responder = Responder(store, inquiry, resolver, clocks, live)
+        showing = Showing(self._workers, clocks, live, lambda: live.kept.rules)
+        self._actions = Actions(store, inquiry, resolver, clocks, live)
+        self._subscriptions = Subscriptions(store, clocks, live)
+        self._trimming = Trimming(store, settings.max_records, settings.max_age)
+        self._bulletin = Bulletin(Notifier.take(), store, live)
+        audit = Audit(
+            store,
+            self._workers,
+            inquiry.read,
+            table=Files,
+            settled=live.settled,
+            ignored=live.ignored,
+            uncovered=live.uncovered,
+        )
+        reloading = Reloading(
+            settings, live.kept, resolver, self._apply, self._bulletin.reloading, self._bulletin.ready
+        )
+        places = {"socket": _shown(settings.socket), "state": _shown(settings.state)}
+        self._handlers = Handlers(
+            store,
+            clocks,
+            resolver,
+            responder,
+            Entries(store, inquiry, resolver, clocks, live, showing),
+            self._actions,
+            live.kept,
+            self._subscriptions,
+            Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, places, live.look),
+            reloading,
+            Exporting(store, resolver, clocks),
+            Importing(store, inquiry, resolver, clocks),
+            self._stop.set,
+        )
+        self._server = Server(self._handlers.handle, self._closed)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        Hangup(reloading.hang_up, self._stop.set).listen(loop)
+        store.on_lost = self._stop.set
+        store.on_commit = self._committed
+
+    async def serve(self, listening: BoundSocket) -> None:
+        """Answers until it is told to stop."""
+        serving = await self._server.start(listening.socket)
+        self._live.start(self._grown)
+        tasks = [asyncio.ensure_future(work) for work in (self._trimming.run(), self._settle())]
+        self._say_ready()
+        try:
+            await self._stop.wait()
+        finally:
+            self._bulletin.stopping()
+            log.info("stopping", store=self._store.lost or "whole")
+            self._handlers.stopping = True
+            serving.close()
+            for task in tasks:
+                task.cancel()
+            await self._server.stop()
+            await self._live.close()
+            with contextlib.suppress(errors.ProvdError):
+                await self._store.submit(lambda _: None)  # what connections left behind is durable before it closes
+            self._workers.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _say_ready(self) -> None:
+        """All is there, and the socket answers."""
+        gc.freeze()  # what lives as long as the daemon need not be looked at again
+        places = {"socket": self._settings.socket, "state": self._settings.state}
+        log.info("ready", version=__version__, pid=os.getpid(), run=self._run, **places)
+        self._bulletin.ready()
+
+    def _committed(self, _head: int) -> None:
+        self._grown.set()
+        self._trimming.committed()
+        self._subscriptions.committed()
+        self._bulletin.changed()
+
+    def _closed(self, connection: Connection) -> None:
+        self._subscriptions.closed(connection)
+        self._actions.closed(connection.number)
+
+    def _apply(self, settings: Settings) -> None:
+        """Takes of other settings what a running daemon can take."""
+        set_level(settings.log_level)
+        self._live.pace(settings.poll_seconds)
+        self._trimming.limits(settings.max_records, settings.max_age)
+
+    async def _settle(self) -> None:
+        """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
+        if (migrated := self._store.migrated()) is not None:
+            log.info("the store was migrated, and the old one is kept for now", **migrated)
+        try:
+            gone = await settle(self._store, self._run)
+        except Exception as e:  # noqa: BLE001  it is kept, whatever happened to what was read
+            log.warning("the old store is kept", reason=str(e))
+        else:
+            if gone is not None:
+                log.info("the store of the older format was removed", kept=gone)
+
+
+def _shown(path: str) -> str | dict[str, str]:
+    """A path as the wire has it."""
+    return wire_name(os.fsencode(path))

@@ -1,0 +1,582 @@
+"""doctor: each finding is made to happen, beside a daemon that is well otherwise; some with a daemon that says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doctoring import ROOT, Doctor, ago, gap
+from fake_daemon import Cli, FakeDaemon, Hangup, Raw, Refusal, Silence
+
+from provd import services
+from provd.cli.doctor import CHECKS, keeping
+from provd.cli.doctor.facts import Directory, Facts, Holder
+from provd.cli.doctor.reaching import _KINDS
+from provd.cli.doctor.results import Check, Result, examine, to_json
+from provd.services import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    with FakeDaemon() as daemon:
+        yield Cli(daemon, capsys, monkeypatch)
+
+
+@pytest.fixture
+def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    return Doctor(cli, monkeypatch)
+
+
+def test_where_all_is_well_each_check_says_so_and_the_code_is_0(doctor: Doctor) -> None:
+    told = doctor.cli("doctor", "--json").json
+    out = doctor.screen(code=0).out
+
+    assert told["findings"] == []
+    assert [row["check"] for row in told["checks"]] == [check.name for check in CHECKS]
+    assert {row["level"] for row in told["checks"]} == {"ok"}
+    assert all(row["what"] for row in told["checks"])
+    assert out.rstrip().endswith("✓ all well")
+    assert all(f"✓ ok      {check.name}" in out for check in CHECKS)
+
+
+def test_a_finding_is_a_line_with_symbol_and_word_and_says_why_and_what_next(doctor: Doctor) -> None:
+    doctor.tell(roots=[])
+
+    lines = doctor.screen().out.splitlines()
+
+    at = next(index for index, line in enumerate(lines) if " roots " in line)
+    assert lines[at] == "! warn    roots       nothing is watched"
+    assert lines[at + 1].strip().startswith("why: without roots answers are true")
+    assert "next: provd watch add DIR" in lines[at + 3].strip()
+    assert lines[-1] == "! 1 thing to look at"
+    assert all(len(line) <= 80 or "next: " in line for line in lines)
+
+
+# ---- what the daemon tells
+
+_LIMIT = "watch limit reached: raise fs.inotify.max_user_watches (now 8192)"
+_HOUR = 3600.0
+_TOLD: list[tuple[str, str, Json, str, str]] = [
+    ("namespace", "fail", {"foreign": True}, "other files than you", "provd start"),
+    ("version", "warn", {"version": "9.9"}, "the daemon is 9.9", "provd restart"),
+    ("version", "warn", {"version": "9.9", "package": "/else/where"}, "9.9", "provd restart"),
+    ("store.aside", "warn", {"set_aside": "/s/store.unusable-1"}, "/s/store.unusable-1", "rm -r /s/store.unusable-1"),
+    ("store.migrated", "warn", {"store": {"migrated": {"kept": "/s/store.format-1"}}}, "/s/store.format-1", "restart"),
+    ("store.migrated", "warn", {"migrated": {"kept": "/s/store.format-1", "from": 1}}, "/s/store.format-1", "restart"),
+    ("store.lost", "fail", {"store": {"lost": "it came back short"}}, "lost", "provd restart"),
+    ("store.reopened", "warn", {"store": {"reopened": 2}}, "opened again 2 times", "dmesg"),
+    ("store.map", "warn", {"bytes": 900 * 1024**2, "store": {"map_bytes": 1024**3}}, "900.0 MiB", "map_gib = 2"),
+    ("roots.none", "warn", {"roots": []}, "nothing is watched", "provd watch add DIR"),
+    ("limits.watches", "warn", {"watches": 8000}, "8,000 of at most 8,192", "fs.inotify.max_user_watches=524288"),
+    ("queue", "warn", {"queue": 50_000}, "50,000", "--ignore"),
+    ("descriptors", "warn", {"descriptors": {"limit": 256, "used": 30}}, "256", "ulimit -Hn 4096"),
+    ("descriptors", "warn", {"descriptors": {"limit": 2000, "used": 1900}}, "1900", "ulimit -Hn 4096"),
+    ("clock.set", "warn", {"wall_clock": {"stepped_s": -7200.0}}, "back by 2 h", "new clocks"),
+    ("clock.set", "warn", {"wall_clock": {"stepped_s": 60.5}}, "forward by 1 min", "new clocks"),
+    ("clock.future", "warn", {"wall_clock": {"ahead_s": 86_400.0}}, "1 d in the future", "timedatectl"),
+]
+
+
+@pytest.mark.parametrize(("code", "level", "fields", "what", "following"), _TOLD)
+def test_what_the_daemon_tells(doctor: Doctor, code: str, level: str, fields: Json, what: str, following: str) -> None:
+    doctor.tell(**fields)
+
+    found = doctor.finding()
+
+    assert (found["code"], found["level"]) == (code, level)
+    assert what in found["what"]
+    assert following in found["next"]
+
+
+def test_code_that_was_replaced_under_the_daemon_by_the_same_version(doctor: Doctor) -> None:
+    doctor.tell(started_at="1000")
+
+    found = doctor.finding()
+
+    assert (found["code"], found["next"]) == ("version", "provd restart")
+    assert "newer than itself" in found["what"]
+
+
+def _root(**fields: Any) -> Json:
+    return {"roots": [ROOT | fields]}
+
+
+def _places(why: str, *names: str) -> list[Json]:
+    return [{"path": name, "why": why} for name in names]
+
+
+_OVERLAY = "overlay hides changes of the layers below it and stores through mappings"
+_ROOTS: list[tuple[str, str, Json, str, str]] = [
+    ("root.gone", "fail", _root(state="gone", coverage="none"), "/r is gone", "provd watch rm /r"),
+    (
+        "root.scanning",
+        "warn",
+        _root(state="scanning", coverage="none", last_gap=ROOT["last_gap"] | {"at": ago(2 * _HOUR)}),
+        "being scanned since 2 h",
+        "--ignore",
+    ),
+    (
+        "root.polled",
+        "warn",
+        _root(backend="poll", coverage="partial", uncovered=_places(_OVERLAY, "/r"), why=_OVERLAY),
+        "/r is polled",
+        "local file system",
+    ),
+    (
+        "root.polled",
+        "warn",
+        _root(
+            backend="poll",
+            coverage="partial",
+            uncovered=_places("no instance left: fs.inotify.max_user_instances is 128", "/r"),
+        ),
+        "/r is polled",
+        "sudo sysctl fs.inotify.max_user_instances=1024",
+    ),
+    (
+        "root.polled",
+        "warn",
+        _root(backend="watchdog", coverage="partial", uncovered=_places("it may drop events", "/r")),
+        "watchdog",
+        "local file system",
+    ),
+    (
+        "root.unwatched",
+        "fail",
+        _root(state="degraded", coverage="none", uncovered=_places(_LIMIT, "/r"), why=_LIMIT),
+        "/r is not watched",
+        "sudo sysctl fs.inotify.max_user_watches=524288",
+    ),
+    (
+        "root.doubted",
+        "warn",
+        _root(state="degraded", coverage="partial", uncovered=_places(_OVERLAY, "/r")),
+        "silence proves nothing",
+        "",
+    ),
+    (
+        "root.uncovered",
+        "warn",
+        _root(state="degraded", coverage="partial", uncovered=_places(_LIMIT, "/r/a", "/r/b"), uncovered_more=40),
+        "42 places in /r are not watched, /r/a is the first",
+        "sudo sysctl fs.inotify.max_user_watches=524288",
+    ),
+    (
+        "root.uncovered",
+        "warn",
+        _root(state="degraded", coverage="partial", uncovered=_places("permission denied", "/r/a")),
+        "/r/a is not watched",
+        "chmod u+rx",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "level", "fields", "what", "following"), _ROOTS)
+def test_what_is_wrong_with_a_root(
+    doctor: Doctor, code: str, level: str, fields: Json, what: str, following: str
+) -> None:
+    doctor.tell(**fields)
+
+    (found,) = doctor.findings()
+
+    assert (found["code"], found["level"]) == (code, level)
+    assert what in found["what"]
+    assert found["why"]
+    assert found["next"]
+    assert following in found["next"]
+
+
+def test_each_reason_why_places_are_not_watched_is_told_once(doctor: Doctor) -> None:
+    places = _places(_LIMIT, "/r/a", "/r/b") + _places("permission denied", "/r/c")
+    doctor.tell(**_root(state="degraded", coverage="partial", uncovered=places))
+
+    limit, denied = doctor.findings()
+
+    assert "2 places" in limit["what"]
+    assert "/r/c" in denied["what"]
+    assert limit["next"] != denied["next"]
+
+
+def test_a_scan_that_has_just_begun_is_no_finding(doctor: Doctor) -> None:
+    doctor.tell(**_root(state="scanning", coverage="none", last_gap=ROOT["last_gap"] | {"at": ago(5)}))
+
+    assert "1 of them scanned for the first time" in doctor.screen(code=0).out
+
+
+_GAPS = [
+    ("events lost: the kernel's queue overflowed", "sudo sysctl fs.inotify.max_queued_events=262144"),
+    ("events lost: the kernel dropped them", "provd audit"),
+    ("an event of an unknown watch", "provd audit"),
+    ("records could not be written: store full", "free space"),
+    ("internal: KeyError: 'x'", "report"),
+    ("it cannot be looked at: Input/output error", "readable"),
+    ("it cannot be listed: Permission denied", "readable"),
+    ("a name in it cannot be looked at: Input/output error", "readable"),
+]
+
+
+@pytest.mark.parametrize(("reason", "following"), _GAPS)
+def test_a_gap_that_somebody_should_know_of(doctor: Doctor, reason: str, following: str) -> None:
+    doctor.tell(gaps=[gap("started", scope="all"), gap(reason, seconds=120, count=3)])
+
+    found = doctor.finding()
+
+    assert (found["code"], found["level"]) == ("gap", "warn")
+    assert f"/r: {reason}" in found["what"]
+    assert "3 times since the start, 2 min ago the last" in found["why"]
+    assert following in found["next"]
+
+
+@pytest.mark.parametrize("reason", ["started", "root added", "rules changed", "something that a newer daemon says"])
+def test_ordinary_gaps_are_counted_and_trouble_nobody(doctor: Doctor, reason: str) -> None:
+    doctor.tell(gaps=[gap(reason, count=7)])
+
+    assert "7 gaps since the start" in doctor.screen(code=0).out
+
+
+def test_a_gap_of_last_week_is_no_news(doctor: Doctor) -> None:
+    doctor.tell(gaps=[gap("events lost: the kernel dropped them", seconds=7 * 86_400)])
+
+    doctor.screen(code=0)
+
+
+def test_an_action_that_is_open_for_long(doctor: Doctor) -> None:
+    old = {"id": 7, "at": ago(2 * _HOUR), "writes": ["object:svc"], "session": "s9"}
+    doctor.tell(actions=[old, old | {"id": 8, "at": ago(60)}])
+
+    found = doctor.finding()
+
+    assert found["code"] == "actions.old"
+    assert found["what"] == "action 7 is open since 2 h, by session s9: object:svc"
+    assert "provd action end 7" in found["next"]
+
+
+def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("provd.cli.doctor.facts._holder", lambda path: Holder(77, "/t/b.sock"))
+
+    found = doctor.finding()
+
+    assert found["code"] == "daemons"
+    assert "process 12 answers here, process 77 holds" in found["what"]
+    assert found["next"].endswith("provd stop --socket /t/b.sock")
+
+
+# ---- the unit
+
+
+def _unit(**fields: Any) -> Service:
+    known: Json = {
+        "manager": "systemd-user",
+        "name": "provd.service",
+        "file": "/u/provd.service",
+        "enabled": True,
+        "command": ["/bin/sh", "run"],
+        "active": "active",
+        "pid": 12,
+        "linger": True,
+    }
+    return Service(**(known | fields))
+
+
+_UNITS: list[tuple[str, Json, str]] = [
+    ("unit.failed", {"active": "failed", "pid": None}, "journalctl --user -u provd.service"),
+    ("unit.failed", {"active": "failed", "pid": None, "manager": "systemd-system"}, "journalctl -u provd.service"),
+    ("unit.inactive", {"active": "inactive", "pid": None}, "provd start"),
+    ("unit.other", {"pid": 99}, "provd stop"),
+    ("unit.disabled", {"enabled": False}, "provd service install"),
+    ("unit.linger", {"linger": False}, "loginctl enable-linger"),
+    ("unit.program", {"command": ["/nowhere/provd", "run"]}, "provd service install"),
+]
+
+
+@pytest.mark.parametrize(("code", "fields", "following"), _UNITS)
+def test_what_is_wrong_with_the_unit(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, code: str, fields: Json, following: str
+) -> None:
+    monkeypatch.setattr(services, "found", lambda: _unit(**fields))
+
+    found = doctor.finding()
+
+    assert found["code"] == code
+    assert "provd.service" in found["what"]
+    assert following in found["next"]
+
+
+def test_a_unit_that_is_tried_again_and_again(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "found", lambda: _unit(active="activating", pid=None))
+
+    absent, starting = doctor.findings("--socket", "none")
+
+    assert (absent["code"], starting["code"]) == ("socket.absent", "unit.starting")
+    assert "journalctl --user -u provd.service" in starting["next"]
+
+
+def test_a_unit_that_is_well(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "found", _unit)
+
+    assert "provd.service is active, and starts by itself" in doctor.screen(code=0).out
+
+
+def test_a_unit_whose_manager_cannot_be_asked_is_no_finding(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    unasked: Json = {"active": "unknown", "enabled": None, "pid": None, "linger": None}
+    monkeypatch.setattr(services, "found", lambda: _unit(**unasked))
+
+    assert "its manager cannot be asked from here" in " ".join(doctor.screen(code=0).out.split())
+
+
+# ---- the way to the daemon
+
+
+def _without_daemon(found: list[Json]) -> Json:
+    """The finding about the socket, which must be the only one."""
+    assert [one["check"] for one in found] == ["socket"]
+    assert found[0]["level"] == "fail"
+    assert found[0]["next"]
+    return found[0]
+
+
+def test_without_a_daemon_that_is_the_finding_and_the_rest_goes_on(doctor: Doctor) -> None:
+    found = _without_daemon(doctor.findings("--socket", os.path.join(doctor.state, "none.sock")))
+    told = doctor.cli("doctor", "--json", "--socket", "none", code=1).json
+    out = doctor.screen("--socket", "none").out
+
+    assert (found["code"], "provd start" in found["next"]) == ("socket.absent", True)
+    levels = {row["check"]: row["level"] for row in told["checks"]}
+    assert (levels["config"], levels["unit"], levels["state"], levels["roots"]) == ("ok", "ok", "ok", "skipped")
+    assert re.search(r"- skipped namespace, version", out)
+
+
+def test_a_socket_that_a_killed_daemon_left(doctor: Doctor) -> None:
+    path = os.path.join(doctor.state, "left.sock")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(path)
+
+    found = _without_daemon(doctor.findings("--socket", path))
+
+    assert found["code"] == "socket.stale"
+    assert "provd start" in found["next"]
+
+
+def test_a_file_where_the_socket_should_be(doctor: Doctor) -> None:
+    path = os.path.join(doctor.state, "file.sock")
+    with open(path, "w", encoding="ascii"):
+        pass
+
+    assert _without_daemon(doctor.findings("--socket", path))["code"] == "socket.file"
+
+
+def test_a_path_that_is_too_long_for_a_socket(doctor: Doctor) -> None:
+    assert _without_daemon(doctor.findings("--socket", "/tmp/" + 200 * "x"))["code"] == "socket.long"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "socket.stranger"),
+        ({"name": "another"}, "socket.stranger"),
+        (Hangup(), "socket.closed"),
+        (Refusal("request", "only its user may ask", number=-32600), "socket.refused"),
+    ],
+)
+def test_somebody_else_answers(doctor: Doctor, answer: Any, code: str) -> None:
+    doctor.cli.fake.answers["daemon.hello"] = answer
+
+    assert _without_daemon(doctor.findings())["code"] == code
+
+
+def test_a_daemon_that_never_answers(doctor: Doctor) -> None:
+    doctor.cli.fake.answers["daemon.hello"] = Silence()
+
+    found = _without_daemon(doctor.findings("--timeout", "0.1"))
+
+    assert found["code"] == "socket.silent"
+    assert f"its process is {os.getpid()}" in found["why"]
+
+
+def test_a_daemon_that_answers_and_never_tells_its_status(doctor: Doctor) -> None:
+    doctor.cli.fake.answers["daemon.status"] = Silence()
+
+    assert _without_daemon(doctor.findings("--timeout", "0.1"))["code"] == "socket.silent"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(PermissionError(1, "no"), "sandbox"), (PermissionError(13, "no"), "denied")]
+)
+def test_where_sockets_are_forbidden(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, error: OSError, code: str
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("provd.client.socket.socket", refuse)
+
+    found = _without_daemon(doctor.findings())
+
+    assert found["code"] == f"socket.{code}"
+    assert "sandbox" in found["next"]
+
+
+def test_a_daemon_on_the_same_state_that_answers_elsewhere(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("provd.cli.doctor.facts._holder", lambda path: Holder(77, "/t/b.sock"))
+
+    found = _without_daemon(doctor.findings("--socket", "none"))
+
+    assert "process 77 runs a daemon on this state directory" in found["why"]
+    assert found["next"].endswith("provd doctor --socket /t/b.sock")
+
+
+# ---- places on disk
+
+
+def _config(doctor: Doctor, text: str) -> str:
+    path = os.path.join(doctor.cli.here, ".config", "provd", "config.toml")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+@pytest.mark.parametrize("text", ["[log]\nmax_record = 5\n", "[log]\nmax_records = 'many'\n", "not toml"])
+def test_a_configuration_with_which_no_daemon_would_start(doctor: Doctor, text: str) -> None:
+    path = _config(doctor, text)
+
+    found = doctor.finding()
+
+    assert (found["code"], found["level"]) == ("config", "fail")
+    assert path in found["what"] + found["why"]
+
+
+def test_a_root_of_the_configuration_that_is_not_there(doctor: Doctor) -> None:
+    _config(doctor, 'roots = ["/nowhere/at/all"]\n')
+
+    assert "/nowhere/at/all" in doctor.finding()["what"]
+
+
+def test_a_configuration_that_is_right(doctor: Doctor) -> None:
+    path = _config(doctor, "[log]\nmax_records = 5000\n")
+
+    assert path in doctor.screen(code=0).out
+
+
+def test_a_state_directory_that_others_may_look_into(doctor: Doctor) -> None:
+    os.chmod(doctor.state, 0o755)
+
+    found = doctor.finding()
+
+    assert (found["code"], found["next"]) == ("state.mode", f"chmod 700 {doctor.state}")
+
+
+def test_a_state_directory_that_lies_in_a_watched_root(doctor: Doctor) -> None:
+    doctor.tell(roots=[ROOT | {"path": doctor.cli.here}])
+
+    assert doctor.finding()["code"] == "state.watched"
+
+
+def test_a_state_directory_that_was_removed_under_the_daemon(doctor: Doctor) -> None:
+    os.rmdir(doctor.state)
+
+    found = doctor.finding()
+
+    assert (found["code"], found["level"]) == ("state.gone", "fail")
+
+
+def test_a_state_directory_that_is_none(doctor: Doctor) -> None:
+    os.rmdir(doctor.state)
+    with open(doctor.state, "w", encoding="ascii"):
+        pass
+
+    assert doctor.finding()["code"] == "state.unseen"
+
+
+def test_a_store_that_was_set_aside_is_found_in_the_state_directory_without_a_daemon(doctor: Doctor) -> None:
+    os.mkdir(os.path.join(doctor.state, "store.unusable-5"))
+
+    absent, aside = doctor.findings("--socket", "none")
+
+    assert (absent["code"], aside["code"]) == ("socket.absent", "store.aside")
+    assert os.path.join(doctor.state, "store.unusable-5") in aside["what"]
+
+
+_PLACES: list[tuple[str, str, Json]] = [
+    ("state.network", "fail", {"network": True}),
+    ("state.denied", "fail", {"writable": False}),
+    ("state.owner", "fail", {"owner": 4321}),
+    ("state.full", "warn", {"free": 100 * 1024**2}),
+    ("state.full", "fail", {"free": 1024**2}),
+    ("state.unseen", "fail", {"trouble": "it did not answer within 5 s"}),
+]
+
+
+@pytest.mark.parametrize(("code", "level", "fields"), _PLACES)
+def test_what_a_state_directory_can_be_that_no_test_can_make(code: str, level: str, fields: Json) -> None:
+    known: Json = {"owner": 1000} | fields
+    facts = Facts("/s.sock", "1", "/p", directory=Directory("/state", **known), user=1000)
+
+    (found,) = keeping.directory(facts)
+
+    assert (found.code, found.level) == (code, level)
+    assert found.next
+
+
+# ---- the table itself
+
+
+def test_a_check_that_fails_is_a_finding_and_the_others_go_on() -> None:
+    def broken(facts: Facts) -> list[Result]:
+        raise KeyError(facts.socket)
+
+    checks = (Check("broken", broken), *CHECKS[:1])
+
+    told = to_json(examine(Facts("/s.sock", "1", "/p", config="/none"), checks))
+
+    assert [(one["check"], one["code"]) for one in told["findings"]] == [("broken", "internal")]
+    assert [row["level"] for row in told["checks"]] == ["fail", "ok"]
+
+
+@pytest.mark.parametrize("answer", [{}, {"novel": 1}, {"roots": None, "actions": 3, "gaps": "x", "store": []}])
+def test_a_daemon_that_tells_little_or_other_things_breaks_no_check(doctor: Doctor, answer: Json) -> None:
+    doctor.cli.fake.answers["daemon.status"] = answer
+
+    doctor.screen(code=0)
+
+
+def test_of_many_findings_people_see_the_first_twenty(doctor: Doctor) -> None:
+    doctor.tell(roots=[ROOT | {"path": f"/r{n}", "state": "gone"} for n in range(33)])
+
+    out = doctor.screen().out
+
+    assert out.count(" is gone\n") == 20
+    assert "and 13 more: provd doctor --json" in out
+    assert "33 things to look at" in out
+    assert len(doctor.findings()) == 33
+
+
+def test_names_that_are_no_text_and_steer_terminals_are_made_harmless(doctor: Doctor) -> None:
+    doctor.tell(roots=[ROOT | {"path": {"b64": "L/8bW0o="}, "state": "gone"}])
+
+    out = doctor.screen().out
+
+    assert "\x1b" not in out
+    assert "/\\xff\\x1b[J is gone" in out
+
+
+def test_each_finding_is_explained_in_the_documents() -> None:
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(here, "docs", "status.md"), encoding="utf-8") as file:
+        explained = set(re.findall(r"^\| `([a-z.]+)` \|", file.read(), re.MULTILINE))
+    used = {"internal"}
+    for module in ("reaching", "keeping", "watching"):
+        with open(os.path.join(here, "provd", "cli", "doctor", f"{module}.py"), encoding="utf-8") as file:
+            text = file.read()
+        used |= set(re.findall(r"(?:warn|fail|level)\(\s*\"([a-z.]+)\"", text))
+    used |= {f"socket.{kind}" for kind in (*_KINDS, "stopped", "other")}
+
+    assert used == explained

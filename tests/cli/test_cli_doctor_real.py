@@ -1,0 +1,432 @@
+"""doctor beside a real daemon: what can be made to happen on a machine is made to happen."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import HANG, Daemon, Workspace, clean_environment
+
+from provd.core.records import ALL, Gap
+from provd.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Json = dict[str, Any]
+
+_SOME_FINDINGS = {"root.polled", "limits.watches", "state.full", "unit.linger", "descriptors"}
+"""What a machine may have that these tests run on."""
+
+
+def doctor(
+    daemon: Daemon,
+    *options: str,
+    prefix: Sequence[str] = (),
+    named: bool = True,
+    home: str | None = None,
+    prepare: Callable[[], None] | None = None,
+    **run: Any,
+) -> dict[str, Json]:
+    """What it finds, by code; the exit code says the same."""
+    places = ["--socket", daemon.socket, "--state", daemon.state] if named else []
+    done = subprocess.run(
+        [*prefix, sys.executable, "-m", "provd", "doctor", "--json", *places, *options],
+        env=clean_environment(home or daemon.home, {"PATH": "/usr/bin:/bin"}),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=HANG,
+        check=False,
+        preexec_fn=prepare,
+        **run,
+    )
+    assert done.stderr == b"", done.stderr
+    told = json.loads(done.stdout)
+    assert done.returncode == (1 if told["findings"] else 0)
+    assert all(found["what"] and found["next"] for found in told["findings"])
+    assert "internal" not in {found["code"] for found in told["findings"]}, told
+    return {found["code"]: found for found in told["findings"]}
+
+
+def news(daemon: Daemon, *options: str, **how: Any) -> dict[str, Json]:
+    """The findings but for those of the machine."""
+    return {code: found for code, found in doctor(daemon, *options, **how).items() if code not in _SOME_FINDINGS}
+
+
+@pytest.fixture
+def home() -> Iterator[Daemon]:
+    """A daemon that a test starts itself."""
+    daemon = Daemon()
+    try:
+        yield daemon
+    finally:
+        daemon.close()
+
+
+def test_a_daemon_that_is_well(own: Workspace) -> None:
+    own.write("a")
+    own.put("k", "file:a")
+    own.check("k")
+
+    assert news(own.daemon) == {}
+
+
+def test_before_the_first_start(home: Daemon) -> None:
+    assert set(news(home)) == {"socket.absent"}
+
+
+def test_after_kill_9(own: Workspace) -> None:
+    own.daemon.kill9()
+
+    found = news(own.daemon)
+
+    assert set(found) == {"socket.stale"}
+
+
+def test_a_daemon_that_is_stopped_is_not_waited_for(own: Workspace) -> None:
+    process = own.daemon.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+    try:
+        found = news(own.daemon, "--timeout", "0.2")
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+    assert set(found) == {"socket.stopped"}
+    assert found["socket.stopped"]["next"].endswith(f"kill -CONT {process.pid}")
+
+
+def test_a_socket_that_takes_no_more_connections(home: Daemon) -> None:
+    with contextlib.ExitStack() as open_ones:
+        listener = open_ones.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(home.socket)
+        listener.listen(0)
+        for _ in range(1000):
+            waiting = open_ones.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.setblocking(False)
+            if waiting.connect_ex(home.socket) != 0:
+                break
+
+        found = news(home, "--timeout", "0.2")
+
+    assert set(found) == {"socket.busy"}
+
+
+def test_in_another_mount_namespace(own: Workspace) -> None:
+    prefix = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no mount namespace may be made here")
+
+    assert set(news(own.daemon, prefix=prefix)) == {"namespace"}
+
+
+_SOCKET_CALL = {"x86_64": 41, "aarch64": 198}
+
+
+def _forbid_sockets() -> None:
+    """Seccomp, as sandboxes use it: the call that makes sockets fails with EPERM in this process."""
+
+    class Instruction(ctypes.Structure):
+        _fields_ = (("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32))
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_uint16), ("filter", ctypes.POINTER(Instruction)))
+
+    call = _SOCKET_CALL[platform.machine()]
+    rows = ((0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000))
+    program = Program(4, (Instruction * 4)(*(Instruction(*row) for row in rows)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no seccomp here")
+
+
+def test_in_a_sandbox_that_forbids_sockets(own: Workspace) -> None:
+    if sys.platform != "linux" or platform.machine() not in _SOCKET_CALL:
+        pytest.skip("the number of the system call is not known for this machine")
+    try:
+        found = news(own.daemon, prepare=_forbid_sockets)
+    except subprocess.SubprocessError:
+        pytest.skip("this kernel has no seccomp filters")
+
+    assert set(found) == {"socket.sandbox"}
+    assert "sandbox" in found["socket.sandbox"]["next"]
+
+
+def test_by_another_user(own: Workspace) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    os.chmod(own.daemon.home, 0o700)
+    nobody: Json = {"user": 65534, "group": 65534, "extra_groups": []}
+    try:
+        subprocess.run(
+            [sys.executable, "-c", "import provd.cli"], env=clean_environment("/"), cwd="/", check=True, **nobody
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("another user cannot start this Python, or cannot read this checkout")
+
+    found = news(own.daemon, home="/", **nobody)
+
+    assert {"socket.denied", "state.unseen"} == set(found)
+
+
+def test_a_daemon_of_another_version(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = home.command()
+    change = "import sys, provd; provd.__version__ = '0.0.9'; from provd.cli import main; sys.exit(main(sys.argv[1:]))"
+    monkeypatch.setattr(home, "command", lambda: [sys.executable, "-c", change, *usual[3:]])
+    home.start().scanned()
+
+    found = news(home)
+
+    assert set(found) == {"version"}
+    assert "the daemon is 0.0.9" in found["version"]["what"]
+    assert "upgraded while the daemon ran" in found["version"]["why"]
+
+
+def test_two_daemons_and_one_that_answers_elsewhere(own: Workspace, home: Daemon) -> None:
+    home.start().scanned()
+    mixed = ["--socket", home.socket, "--state", own.daemon.state]
+    assert own.daemon.process is not None
+
+    both = news(own.daemon, *mixed, named=False)
+    elsewhere = news(own.daemon, "--socket", "/nowhere.sock", "--state", own.daemon.state, named=False)
+
+    assert set(both) == {"daemons"}
+    assert f"process {own.daemon.process.pid} holds {own.daemon.state}" in both["daemons"]["what"]
+    assert set(elsewhere) == {"socket.absent"}
+    assert elsewhere["socket.absent"]["next"].endswith(f"provd doctor --socket {own.daemon.socket}")
+
+
+def test_with_few_descriptors(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = home.command()
+    monkeypatch.setattr(home, "command", lambda: ["sh", "-c", 'ulimit -n 300; exec "$@"', "sh", *usual])
+    home.start().scanned()
+
+    found = doctor(home)["descriptors"]
+
+    assert "of at most 300 open files" in found["what"]
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] != 300, "only the daemon's own limit is told"
+
+
+def test_a_root_that_went_and_none_at_all(own: Workspace) -> None:
+    os.rename(own.root, own.root + "-away")
+    assert set(news(own.daemon)) == {"root.gone"}
+    own.rpc("root.remove", path=own.root)
+
+    assert set(news(own.daemon)) == {"roots.none"}
+
+
+def test_a_polled_root(home: Daemon) -> None:
+    home.args = ["--backend", "poll"]
+    home.start().scanned()
+
+    found = doctor(home)["root.polled"]
+
+    assert f"{home.root} is polled" in found["what"]
+    assert found["why"]
+
+
+def test_a_store_that_could_not_be_opened(home: Daemon) -> None:
+    home.start().scanned()
+    home.stop()
+    with open(os.path.join(home.state, "store", "data.mdb"), "r+b") as file:
+        file.write(b"x" * 8192)
+
+    home.start().scanned()
+    with_daemon = news(home)
+    home.stop()
+    without = news(home)
+
+    assert set(with_daemon) == {"store.aside"}
+    assert set(without) == {"store.aside", "socket.absent"}
+    path = with_daemon["store.aside"]["next"].rpartition("rm -r ")[2]
+    assert os.path.isdir(path)
+
+
+def test_a_state_directory_that_others_may_read(own: Workspace) -> None:
+    os.chmod(own.daemon.state, 0o750)
+
+    assert set(news(own.daemon)) == {"state.mode"}
+
+
+def test_a_state_directory_in_a_root(own: Workspace) -> None:
+    own.rpc("root.add", path=own.daemon.home)
+
+    assert set(news(own.daemon)) == {"state.watched"}
+
+
+def test_a_state_directory_that_was_removed(own: Workspace) -> None:
+    os.rename(own.daemon.state, own.daemon.state + "-away")
+
+    assert set(news(own.daemon)) == {"state.gone"}
+    os.rename(own.daemon.state + "-away", own.daemon.state)
+
+
+def test_events_that_were_lost(own: Workspace) -> None:
+    try:
+        with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
+            most = int(file.read())
+    except FileNotFoundError:
+        pytest.skip("there is no inotify here")
+    if most > 100_000:
+        pytest.skip(f"the queue takes {most} events here: too many to make")
+    process = own.daemon.process
+    assert process is not None
+    own.clock()
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+    for number in range(most // 2 + 2000):
+        with open(own.path(f"f{number}"), "wb"):
+            pass
+    process.send_signal(signal.SIGCONT)
+    own.clock()
+
+    found = news(own.daemon)
+
+    assert set(found) == {"gap"}
+    assert "events lost: the kernel's queue overflowed" in found["gap"]["what"]
+    raised = max(262_144, 2 * most)
+    assert f"sudo sysctl fs.inotify.max_queued_events={raised}" in found["gap"]["next"]
+
+
+def test_records_from_the_future(home: Daemon) -> None:
+    os.mkdir(home.state, 0o700)
+    store = Store(os.path.join(home.state, "store"), clock=lambda: time.time_ns() + 86_400 * 10**9)
+    store.run(lambda writer: writer.append(Gap(writer.now, ALL, "started", "0123456789abcdef")))
+    store.stop()
+    home.start().scanned()
+
+    found = news(home)
+
+    assert set(found) == {"clock.future"}
+    assert "in the future" in found["clock.future"]["what"]
+
+
+def test_a_configuration_with_which_the_next_start_fails(own: Workspace) -> None:
+    directory = os.path.join(own.daemon.home, ".config", "provd")
+    os.makedirs(directory)
+    with open(os.path.join(directory, "config.toml"), "w", encoding="ascii") as file:
+        file.write("[log]\nmax_age_day = 3\n")
+
+    found = news(own.daemon)
+
+    assert set(found) == {"config"}
+    assert "max_age_day" in found["config"]["what"]
+
+
+# ---- where limits and mounts are the test's own
+
+
+class Confined(Daemon):
+    """A daemon in namespaces of its own, in which `setup` is run first; doctor enters the same ones."""
+
+    flags = "-Urm"
+    setup = ":"
+
+    def command(self) -> list[str]:
+        return ["unshare", self.flags, "sh", "-c", f'{self.setup} && exec "$@"', "sh", *super().command()]
+
+    def enter(self) -> list[str]:
+        assert self.process is not None
+        return ["nsenter", "--target", str(self.process.pid), "--user", "--mount", "--preserve-credentials"]
+
+
+@pytest.fixture
+def confined() -> Iterator[Confined]:
+    probe = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs none /mnt && echo 50 >/proc/sys/user/max_inotify_watches"]
+    if shutil.which("nsenter") is None or subprocess.run(probe, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no user namespace with mounts and limits of its own may be made here")
+    daemon = Confined()
+    try:
+        yield daemon
+        assert daemon.alive, daemon.said()
+    finally:
+        daemon.close()
+
+
+def _until_scanned(daemon: Confined) -> None:
+    """Asks inside until no root is being scanned any more."""
+    deadline = time.monotonic() + HANG
+    command = [*daemon.enter(), sys.executable, "-m", "provd", "watch", "ls", "--json", "--socket", daemon.socket]
+    while True:
+        done = subprocess.run(
+            command, env=clean_environment(daemon.home), capture_output=True, check=True, timeout=HANG
+        )
+        if all(root["state"] != "scanning" for root in json.loads(done.stdout)["roots"]):
+            return
+        assert time.monotonic() < deadline
+
+
+def test_with_too_few_watches_the_fix_names_the_limit_that_binds(confined: Confined) -> None:
+    for number in range(200):
+        os.makedirs(os.path.join(confined.root, f"d{number:03}"))
+    confined.setup = "echo 50 >/proc/sys/user/max_inotify_watches"
+    confined.start()
+    _until_scanned(confined)
+
+    found = news(confined, prefix=confined.enter())
+    status = subprocess.run(
+        [*confined.enter(), sys.executable, "-m", "provd", "status", "--socket", confined.socket],
+        env=clean_environment(confined.home),
+        capture_output=True,
+        check=True,
+        timeout=HANG,
+    ).stdout.decode()
+
+    assert set(found) == {"root.uncovered"}
+    assert "are not watched" in found["root.uncovered"]["what"]
+    fix = "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
+    assert found["root.uncovered"]["next"] == fix
+    assert f"next: {fix}" in status
+
+
+def test_with_almost_all_watches_used(confined: Confined) -> None:
+    for number in range(46):
+        os.makedirs(os.path.join(confined.root, f"d{number:03}"))
+    confined.setup = "echo 55 >/proc/sys/user/max_inotify_watches"
+    confined.start()
+    _until_scanned(confined)
+
+    found = doctor(confined, prefix=confined.enter())["limits.watches"]
+
+    assert "of at most 55 watches are used" in found["what"]
+    assert found["next"] == "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_state_directory_that_cannot_be_written_or_made(home: Daemon, there: bool) -> None:
+    target = home.state if there else os.path.join(home.home, "mounted")
+    os.mkdir(target, 0o700)
+    mount = ["unshare", "-Urm", "sh", "-c", f'mount -t tmpfs -o ro,mode=700 none {target} && exec "$@"', "sh"]
+    if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no user namespace with mounts of its own may be made here")
+    home.state = os.path.join(target, "deep", "state") if not there else target
+
+    found = news(home, prefix=mount)
+
+    assert set(found) == {"socket.absent", "state.denied"}
+    assert ("cannot be written" if there else "cannot be made") in found["state.denied"]["what"]
+
+
+def test_a_state_directory_on_a_small_disk(confined: Confined) -> None:
+    os.mkdir(confined.state, 0o700)
+    confined.setup = f"mount -t tmpfs -o size=100m,mode=700 none {confined.state}"
+    confined.start()
+    _until_scanned(confined)
+
+    found = doctor(confined, prefix=confined.enter())["state.full"]
+
+    assert (found["level"], f"the disk of {confined.state} is nearly full") == ("warn", found["what"])

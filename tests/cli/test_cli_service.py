@@ -1,0 +1,485 @@
+"""service, and start, stop and restart where it is installed: what systemd is told, and that the daemon agrees."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_daemon import Cli, FakeDaemon
+from starting import Home
+from support import HANG
+
+from provd import services
+from provd.services import Plan, Ran, Service, ServiceError, Systemd, itself, option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_USER = pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux")
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    home = Home()
+    yield home
+    home.close()
+
+
+@pytest.fixture
+def managed(home: Home) -> Home:
+    home.with_systemd()
+    return home
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    with FakeDaemon() as fake:
+        yield Cli(fake, capsys, monkeypatch)
+
+
+def _tree(path: str) -> set[str]:
+    return {os.path.join(where, name) for where, _, names in os.walk(path) for name in names if name != "told"}
+
+
+@_USER
+def test_install_says_what_it_did_and_the_daemon_answers(managed: Home) -> None:
+    done = managed.provd("service", "install", "--root", "a root")
+
+    hello = managed.hello()
+    assert done.err.splitlines() == [
+        f"wrote {managed.unit}",
+        "enabled provd.service: it starts with your first login",
+        "started provd.service",
+        f"provd answers at {managed.socket} (pid {hello['pid']})",
+        "it ends with your last logout; to keep it, and start it at boot: loginctl enable-linger",
+    ]
+    assert managed.told() == ["enable", "start"]
+    assert hello["roots"] == [managed.root]
+
+
+@_USER
+def test_install_again_changes_nothing(managed: Home) -> None:
+    managed.provd("service", "install")
+    before = managed.hello()
+
+    done = managed.provd("service", "install")
+
+    assert done.err.splitlines()[0] == f"provd answers at {managed.socket} (pid {before['pid']})"
+    assert managed.told() == ["enable", "start"]
+
+    managed.provd("service", "install", "--root", managed.root)
+
+    assert managed.told() == ["enable", "start", "restart"]
+    assert managed.hello()["roots"] == [managed.root]
+
+
+@_USER
+def test_install_after_an_upgrade_takes_the_new_program(managed: Home) -> None:
+    managed.provd("service", "install")
+    words = ["service", "install"]
+    code = f"import sys, provd; provd.__version__ = '99'; from provd.cli import main; sys.exit(main({words}))"
+
+    subprocess.run([sys.executable, "-c", code], env=managed.environment(), timeout=HANG, check=True)
+
+    assert managed.told() == ["enable", "start", "restart"]
+
+
+@_USER
+def test_a_daemon_in_the_background_makes_room(managed: Home) -> None:
+    managed.provd("start", "--root", managed.root)
+    elsewhere = os.path.join(managed.path, "s.sock")
+    managed.provd("stop")
+    managed.provd("start", "--state", managed.state, "--socket", elsewhere)
+    pid = managed.hello(elsewhere)["pid"]
+
+    done = managed.provd("service", "install")
+
+    assert done.err.splitlines()[0] == f"stopped the daemon that ran outside the service (pid {pid})"
+    assert managed.hello()["roots"] == [managed.root]
+
+
+@_USER
+def test_start_stop_and_restart_are_the_managers(managed: Home) -> None:
+    managed.provd("service", "install")
+
+    assert managed.provd("stop").err == "stopped provd.service\n"
+    assert "no daemon" in managed.provd("stop", code=3).err
+    assert managed.provd("start", "--root", managed.root).err.startswith("started provd.service (pid ")
+    before = managed.hello()
+    assert managed.provd("start").err == f"already running (pid {before['pid']})\n"
+    assert managed.provd("restart").err.startswith("restarted provd.service (pid ")
+    assert managed.hello()["pid"] != before["pid"]
+    assert managed.hello()["roots"] == [managed.root]
+    assert managed.told() == ["enable", "start", "stop", "start", "restart"]
+    assert "--backend is for a daemon in the background" in managed.provd("restart", "--backend", "poll", code=2).err
+    assert not os.path.exists(managed.log)
+
+
+@_USER
+def test_a_daemon_at_another_socket_is_not_the_managers(managed: Home) -> None:
+    managed.provd("service", "install")
+    there = os.path.join(managed.path, "s.sock")
+
+    managed.provd("start", "--state", "other", "--socket", "s.sock")
+    other = managed.hello(there)
+    managed.provd("restart", "--socket", "s.sock")
+    assert managed.hello(there)["pid"] != other["pid"]
+    assert managed.provd("stop", "--socket", "s.sock").err == "stopped\n"
+
+    assert managed.told() == ["enable", "start"]
+
+
+@_USER
+def test_a_daemon_outside_the_service_is_stopped_by_its_own_word(managed: Home) -> None:
+    managed.provd("service", "install")
+    managed.provd("stop")
+    managed.provd("run", "--state", "/dev/null/x", code=5)
+    told = managed.told()
+    os.rename(managed.unit, f"{managed.unit}.away")
+    managed.provd("start")
+    os.rename(f"{managed.unit}.away", managed.unit)
+
+    managed.provd("restart")
+
+    assert managed.told() == [*told, "restart"]
+    assert managed.provd("stop").err == "stopped provd.service\n"
+
+
+@_USER
+def test_client_and_daemon_agree_whatever_the_variables_say(managed: Home) -> None:
+    managed.env["PROVD_STATE_DIR"] = os.path.join(managed.path, "st ate")
+    managed.env["XDG_CONFIG_HOME"] = os.path.join(managed.path, ".config")
+    managed.provd("service", "install")
+
+    socket = os.path.join(managed.path, "st ate", "provd.sock")
+    assert managed.hello(socket)["name"] == "provd"
+    with open(managed.unit) as unit:
+        text = unit.read()
+    assert f"Environment=XDG_CONFIG_HOME={managed.path}/.config\n" in text
+    assert f'--state "{managed.path}/st ate" --socket "{socket}"' in text
+    assert managed.provd("stop").err == "stopped provd.service\n"
+
+
+@_USER
+def test_uninstall_leaves_what_is_remembered(managed: Home) -> None:
+    managed.provd("service", "install")
+    managed.provd("put", "k", "--value", "v", "--no-deps", "--scope", "s")
+
+    done = managed.provd("service", "uninstall")
+
+    assert done.err.splitlines() == [
+        "stopped and disabled provd.service",
+        f"removed {managed.unit}",
+        f"what it remembers stays in {managed.state}",
+    ]
+    assert managed.told() == ["enable", "start", "disable"]
+    assert "no daemon" in managed.provd("stop", code=3).err
+    assert managed.provd("service", "uninstall").err == "no service of provd is installed here\n"
+    managed.provd("start")
+    assert managed.provd("get", "k", "--scope", "s").out == "v"
+
+
+@_USER
+def test_a_unit_that_somebody_changed_is_left_alone(managed: Home) -> None:
+    managed.provd("service", "install")
+    with open(managed.unit, "a") as unit:
+        unit.write("# mine\n")
+    text = _read(managed.unit)
+
+    done = managed.provd("service", "install", "--root", managed.root, code=5)
+
+    assert "was not written by provd service install, or was changed since" in done.err
+    assert "systemctl --user edit provd.service" in done.err
+    assert "was changed since" in managed.provd("service", "uninstall", code=5).err
+    assert _read(managed.unit) == text
+    assert managed.told() == ["enable", "start"]
+
+
+@_USER
+def test_a_service_that_does_not_start(managed: Home) -> None:
+    os.makedirs(os.path.join(managed.path, ".config", "provd"))
+    with open(os.path.join(managed.path, ".config", "provd", "config.toml"), "w") as file:
+        file.write("nonsense = 1\n")
+
+    done = managed.provd("service", "install", code=5)
+
+    assert f"wrote {managed.unit}\n" in done.err
+    assert "systemd could not start provd.service: Job for provd.service failed" in done.err
+    assert "next: see in the foreground why: provd run" in done.err
+
+
+@_USER
+def test_without_systemctl(home: Home) -> None:
+    done = home.provd("service", "install", code=5)
+
+    assert "there is no systemctl: this system is not run by systemd" in done.err
+    assert "next: provd start" in done.err
+    assert not os.path.exists(home.unit)
+    assert "no systemctl" in home.provd("service", "uninstall", code=5).err
+
+
+@_USER
+def test_without_a_manager_that_answers(managed: Home) -> None:
+    with open(os.path.join(managed.bin, "no-bus"), "w"):
+        pass
+
+    done = managed.provd("service", "install", code=5)
+
+    assert "does not answer" in done.err or "systemd does not run here" in done.err
+    assert "provd start runs it in the background" in done.err
+    assert not os.path.exists(managed.unit)
+
+
+@_USER
+def test_where_the_manager_has_gone_it_runs_in_the_background(managed: Home) -> None:
+    managed.provd("service", "install")
+    managed.provd("stop")
+    with open(os.path.join(managed.bin, "no-bus"), "w"):
+        pass
+
+    done = managed.provd("start")
+
+    pid = managed.hello()["pid"]
+    assert done.err.splitlines() == [
+        "provd: the manager of provd.service does not answer: going on without it",
+        f"started in the background (pid {pid}); it logs to {managed.log}",
+    ]
+    assert managed.provd("stop").err.endswith("\nstopped\n")
+
+
+@_USER
+def test_print_touches_nothing(managed: Home) -> None:
+    before = _tree(managed.path)
+
+    done = managed.provd("service", "print", "--root", managed.root, "--socket", "/s")
+
+    assert done.err == ""
+    assert f'--socket /s --root "{managed.root}"\n' in done.out
+    assert "Type=notify\n" in done.out
+    assert done.out.startswith("# Written by provd service install")
+    assert _tree(managed.path) == before
+    managed.provd("service", "install", "--root", managed.root, "--socket", managed.socket)
+    assert _read(managed.unit) == done.out.replace("--socket /s", f"--socket {managed.socket}").replace(
+        done.out.splitlines()[0], _read(managed.unit).splitlines()[0]
+    )
+
+
+@_USER
+def test_print_for_the_system(home: Home) -> None:
+    plain = home.provd("service", "print", "--system", "--user", "root").out
+
+    assert "User=%i\n" in plain
+    assert plain.splitlines()[-1] == "WantedBy=multi-user.target"
+    assert "--state" not in plain
+    both = home.provd("service", "print", "--system", "--user", "root", "--root", home.root).out
+    assert both.startswith("# /etc/systemd/system/provd@.service\n")
+    assert "\n# /etc/systemd/system/provd@root.service.d/provd.conf\n" in both
+    assert both.endswith(f' run --root "{home.root}"\n')
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--user", "root"], "--user says whose unit of the system is meant"),
+        (["--system"], "--system needs to know whose daemon it is"),
+        (["--system", "--user", "no such"], "there is no user 'no such'"),
+        (["--root", "/nowhere at all"], "there is no such directory"),
+    ],
+)
+def test_what_cannot_be_meant(cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str) -> None:
+    monkeypatch.delenv("SUDO_USER", raising=False)
+
+    got = cli("service", "print", *words, code=2)
+
+    assert said in got.err
+    assert "next: " in got.err
+
+
+def test_print_on_a_mac(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "PLATFORM", "darwin")
+    monkeypatch.setenv("HOME", cli.here)
+
+    out = cli("service", "print").out
+
+    assert f"<string>{cli.here}/Library/Logs/provd.log</string>" in out
+    assert "<key>RunAtLoad</key>" in out
+    assert "no system service on macOS" in cli("service", "print", "--system", code=2).err
+    assert os.listdir(cli.here) == [os.path.basename(cli.fake.path)]
+
+
+# the manager, with a runner that only notes
+
+
+class Notes:
+    """A systemctl of the system that says yes, and notes what it was told."""
+
+    def __init__(self, **fails: Ran) -> None:
+        self.told: list[list[str]] = []
+        self.fails = fails
+
+    def __call__(self, command: Sequence[str], timeout: float) -> Ran:
+        assert timeout > 0
+        self.told.append(list(command))
+        return next((ran for word, ran in self.fails.items() if word in command), Ran(0))
+
+    @property
+    def verbs(self) -> list[str]:
+        """What systemctl was told to do."""
+        asked = {"show", "show-environment", "reset-failed", "list-unit-files", "list-units"}
+        verbs = [command[2] for command in self.told if command[0] == "systemctl"]
+        return [verb for verb in verbs if verb not in asked]
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("provd.services.systemd._SYSTEM_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return str(tmp_path)
+
+
+_TEMPLATE = "[Service]\nUser=%i\nExecStart=/usr/local/bin/provd run\n"
+
+
+def test_a_unit_of_the_system_is_a_template_and_what_is_one_users_a_drop_in(system: str) -> None:
+    notes = Notes()
+    unit = Systemd(notes, "ci")
+
+    done = list(unit.install(Plan(("/opt/provd", "run", "--root", "/r")), _TEMPLATE))
+
+    assert done == [
+        f"wrote {system}/provd@.service",
+        f"wrote {system}/provd@ci.service.d/provd.conf",
+        "enabled provd@ci.service: it starts at boot",
+        "started provd@ci.service",
+    ]
+    assert notes.verbs == ["daemon-reload", "enable", "start"]
+    assert ["runuser", "-u", "ci", "--", "env", "/opt/provd", "--version"] in notes.told
+    assert _read(f"{system}/provd@.service").endswith("User=%i\nExecStart=/opt/provd run\n")
+    assert _read(f"{system}/provd@ci.service.d/provd.conf").endswith("ExecStart=\nExecStart=/opt/provd run --root /r\n")
+    again = list(unit.install(Plan(("/opt/provd", "run")), _TEMPLATE))
+    assert again[0] == f"removed {system}/provd@ci.service.d/provd.conf"
+    assert os.listdir(system) == ["provd@.service"]
+
+
+def test_the_template_stays_while_another_user_has_an_instance(system: str) -> None:
+    list(Systemd(Notes(), "ci").install(Plan(("/opt/provd", "run", "--root", "/r")), _TEMPLATE))
+    others = Ran(0, "provd@.service disabled enabled\nprovd@other.service enabled enabled\n")
+
+    done = list(Systemd(Notes(**{"list-unit-files": others}), "ci").uninstall())
+
+    assert done == ["stopped and disabled provd@ci.service", f"removed {system}/provd@ci.service.d/provd.conf"]
+    assert os.listdir(system) == ["provd@.service"]
+    assert list(Systemd(Notes(), "ci").uninstall())[-1] == f"removed {system}/provd@.service"
+    assert os.listdir(system) == []
+
+
+def test_a_program_that_the_user_cannot_run_is_not_installed(system: str) -> None:
+    notes = Notes(runuser=Ran(126, err="env: /root/x: Permission denied"))
+
+    with pytest.raises(ServiceError, match="ci cannot run /root/x: env"):
+        list(Systemd(notes, "ci").install(Plan(("/root/x", "run")), _TEMPLATE))
+
+    assert os.listdir(system) == []
+
+
+def test_a_unit_of_the_system_is_roots(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    with pytest.raises(ServiceError, match="root's to install"):
+        list(Systemd(Notes(), "ci").install(Plan(("/opt/provd", "run")), _TEMPLATE))
+    with pytest.raises(ServiceError, match="Interactive authentication required") as caught:
+        Systemd(Notes(start=Ran(1, err="Interactive authentication required.")), "ci").start()
+
+    assert caught.value.hint == "sudo systemctl start provd@ci.service"
+    assert os.listdir(system) == []
+
+
+def test_what_the_journal_says_is_the_reason() -> None:
+    notes = Notes(start=Ran(1, err="Job failed"), journalctl=Ran(0, "provd: wrong\n  next: right\n"))
+
+    with pytest.raises(ServiceError, match=r"could not start provd.service: provd: wrong / next: right") as caught:
+        Systemd(notes).start()
+
+    assert caught.value.hint == "journalctl --user -u provd.service -n 50"
+
+
+def test_lingering_is_switched_on_only_when_asked() -> None:
+    assert list(Systemd(Notes()).linger()) == ["switched lingering on: it goes on after logout, and starts at boot"]
+    with pytest.raises(ServiceError, match="lingering cannot be switched on: no") as caught:
+        Systemd(Notes(loginctl=Ran(1, err="no"))).linger()
+    assert caught.value.hint.startswith("sudo loginctl enable-linger ")
+
+
+def test_found_never_raises_and_starts_nothing_where_nothing_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(itself, "home_of_the_system", lambda: None)
+    notes = Notes()
+
+    if not os.path.exists("/etc/systemd/system/provd@.service"):
+        assert services.found(notes) is None
+        assert notes.told == []
+    unit = tmp_path / ".config/systemd/user/provd.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\nExecStart=/x/provd run --state '/a b'\n")
+
+    def broken(_command: Sequence[str], _timeout: float) -> Ran:
+        raise OSError
+
+    silent = services.found(lambda *_: Ran(127))
+    assert services.found(broken) is None
+    assert silent is not None
+    assert (silent.command, silent.active, silent.enabled, silent.pid) == (
+        ["/x/provd", "run", "--state", "/a b"],
+        "unknown",
+        None,
+        None,
+    )
+    assert silent.socket == "/a b/provd.sock"
+
+
+def test_a_unit_is_found_in_the_home_that_its_manager_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(itself, "home_of_the_system", lambda: str(tmp_path))
+    unit = tmp_path / ".config/systemd/user/provd.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\nExecStart=/x/provd run\n")
+
+    found = services.found(lambda *_: Ran(127))
+
+    assert found is not None
+    assert found.file == str(unit)
+
+
+def test_the_words_of_a_found_service() -> None:
+    service = Service("systemd-user", "n", "/f", ["/p", "run", "--socket=/s"], None, "activating", None, None)
+
+    assert (service.socket, service.runs) == ("/s", True)
+    assert option(["--state", "/x", "--state"], "--state") == "/x"
+    assert option(["--state"], "--state") is None
+
+
+def test_this_provd_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "provd"
+    script.write_text("#!/bin/sh\n")
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    assert itself.words() == (sys.executable, "-P", "-m", "provd")
+    script.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["provd"])
+    assert itself.words() == (str(script),)
+    monkeypatch.setenv("PYTHONPATH", "lib::/abs")
+    path = itself.search_path().get("PYTHONPATH", f"x:{tmp_path}/lib:/abs").split(":")
+    assert path[1:] == [f"{tmp_path}/lib", "/abs"]
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()

@@ -1,0 +1,276 @@
+"""A store of an older format: its copy, its migration, and what is left where one of them fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, Final
+
+import lmdb
+import pytest
+from old_stores import bring, new_home, rows_of
+from storing import in_loop, opened
+
+from provd.core import errors, records
+from provd.store import Store, keeping, migrate
+from provd.store.environment import FORMAT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from provd.store import Writer
+
+ROOT: Final = b"/root"
+
+
+@pytest.fixture
+def home() -> Iterator[str]:
+    """A home that goes with the test."""
+    directory = new_home()
+    yield directory
+    shutil.rmtree(directory)
+
+
+def store_of(name: str, home: str) -> str:
+    """The directory of a released store."""
+    bring(name, home)
+    return os.path.join(home, "state", "store")
+
+
+@pytest.fixture
+def directory(home: str) -> str:
+    """The store of the version without a watcher."""
+    return store_of("1-unwatched", home)
+
+
+def names_beside(directory: str) -> list[str]:
+    return sorted(os.listdir(os.path.dirname(directory)))
+
+
+def written_by(directory: str, command: Callable[[Writer], Any]) -> None:
+    """Runs a command in an open store of today."""
+    with opened(directory) as store:
+        store.run(command)
+
+
+def test_the_format_is_written_with_the_rows(directory: str) -> None:
+    with opened(directory) as store, store.view() as view:
+        assert view.meta(b"format") == b"%d" % FORMAT
+        assert store.migrated() == {
+            "from": 1,
+            "at": store.migrated()["at"],  # type: ignore[index]
+            "kept": f"{directory}.format-1",
+        }
+    with opened(directory) as store:
+        assert store.migrated() is not None, "opening it again migrates nothing and forgets nothing"
+    assert names_beside(directory) == ["store", "store.format-1"]
+
+
+def test_a_new_store_was_never_migrated(home: str) -> None:
+    with opened(os.path.join(home, "new")) as store, store.view() as view:
+        assert store.migrated() is None
+        assert view.meta(b"format") == b"%d" % FORMAT
+
+
+@pytest.mark.parametrize("name", ["1-unwatched", "1-both", "1-watched"])
+def test_no_row_of_before_is_lost_or_another(home: str, name: str) -> None:
+    directory = store_of(name, home)
+    before = rows_of(directory)
+    with opened(directory):
+        pass
+    after = rows_of(directory)
+    for table, rows in before.items():
+        if table not in {"meta", "gaps"}:
+            assert after[table] == rows, table
+    meta = dict(after["meta"])
+    assert all(meta[key] == value for key, value in before["meta"] if key != b"format")
+
+
+def test_gaps_and_coverage_of_the_log_are_indexed(home: str, directory: str) -> None:
+    root = os.fsencode(home) + ROOT
+    with opened(directory) as store, store.view() as view:
+        told = [(at, r) for at, r in view.all_records() if isinstance(r, records.Gap | records.Coverage)]
+        newest = max(at for at, r in told if (r.scope if isinstance(r, records.Gap) else r.path) == root)
+        assert newest > view.gap_all()
+        assert view.newest_gap(root) == newest
+        assert view.newest_gap(root + b"/src/api.py") == newest
+        assert view.newest_gap(b"/elsewhere") == view.gap_all()
+
+
+def test_the_index_of_a_watched_store_is_as_its_own_version_kept_it(home: str) -> None:
+    directory = store_of("1-watched", home)
+    before = rows_of(directory)
+    with opened(directory):
+        pass
+    assert rows_of(directory)["gaps"] == before["gaps"]
+
+
+def test_fields_that_older_rows_lack_have_the_value_that_claims_least(directory: str) -> None:
+    with opened(directory) as store, store.view() as view:
+        kept = [kept for entry in view.all_entries() for kept in entry.deps or ()]
+        assert kept
+        assert not any(one.shown or one.proven is not None for one in kept)
+
+
+# what may fail
+
+
+def unchanged(directory: str, before: dict[str, list[tuple[bytes, bytes]]]) -> None:
+    """The store is as it was, and opens when nothing fails any more."""
+    assert rows_of(directory) == before
+    assert "store.format-1.partial" not in names_beside(directory)
+    with opened(directory) as store:
+        assert store.migrated() is not None
+
+
+def test_a_disk_too_small_for_the_copy_is_a_full_store(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows_of(directory)
+
+    class Full:
+        f_bavail, f_frsize = 3, 4096
+
+    monkeypatch.setattr(os, "statvfs", lambda _: Full)
+    with pytest.raises(errors.StoreFull) as caught:
+        Store(directory)
+    assert "nothing was changed" in caught.value.message
+    assert "free 17 MiB" in caught.value.hint
+    assert names_beside(directory) == ["store"]
+    monkeypatch.undo()
+    unchanged(directory, before)
+
+
+class FailingCopy:
+    """An environment whose copy does not fit the disk after all."""
+
+    def __init__(self, env: lmdb.Environment) -> None:
+        self._env = env
+
+    def copy(self, path: str, **_: Any) -> None:
+        with open(os.path.join(path, "data.mdb"), "wb") as file:
+            file.write(b"half")
+        raise lmdb.DiskError(f"{path}: No space left on device")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+
+def test_a_disk_that_fills_up_while_it_is_copied_is_a_full_store(
+    directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = rows_of(directory)
+    keep = keeping.keep
+    monkeypatch.setattr(keeping, "keep", lambda env, *more: keep(FailingCopy(env), *more))  # type: ignore[arg-type]
+    with pytest.raises(errors.StoreFull):
+        Store(directory)
+    monkeypatch.undo()
+    assert names_beside(directory) == ["store"]
+    unchanged(directory, before)
+
+
+def test_a_copy_that_cannot_be_synced_is_none(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows_of(directory)
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(errors.StoreUnusable):
+        Store(directory)
+    monkeypatch.undo()
+    unchanged(directory, before)
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), ValueError("y"), RuntimeError("z")])
+def test_a_step_that_raises_leaves_nothing_and_says_what_to_run(
+    directory: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    before = rows_of(directory)
+
+    def step(writer: Writer) -> None:
+        migrate.from_1(writer)
+        raise error
+
+    monkeypatch.setattr(migrate, "STEPS", {1: step})
+    with pytest.raises(errors.StoreUnusable) as caught:
+        Store(directory)
+    assert "nothing was changed" in caught.value.message
+    assert f"{directory}.format-1" in caught.value.hint
+    monkeypatch.undo()
+    unchanged(directory, before)
+
+
+def test_a_full_disk_in_a_step_is_a_full_store(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows_of(directory)
+
+    def step(_: Writer) -> None:
+        raise lmdb.MapFullError("mdb_put: MDB_MAP_FULL")
+
+    monkeypatch.setattr(migrate, "STEPS", {1: step})
+    with pytest.raises(errors.StoreFull):
+        Store(directory)
+    monkeypatch.undo()
+    unchanged(directory, before)
+
+
+# the copy goes
+
+
+def settled(directory: str, run: str) -> str | None:
+    async def body(store: Store) -> str | None:
+        return await migrate.settle(store, run)
+
+    return in_loop(directory, body)
+
+
+def test_the_copy_goes_with_the_second_run_that_came_up(directory: str) -> None:
+    assert settled(directory, "one") is None
+    assert settled(directory, "one") is None, "the same run is no second one"
+    assert names_beside(directory) == ["store", "store.format-1"]
+    assert settled(directory, "two") == "store.format-1"
+    assert names_beside(directory) == ["store"]
+    with opened(directory) as store:
+        assert store.migrated() is None
+    assert settled(directory, "three") is None
+
+
+def test_a_copy_that_somebody_removed_is_forgotten(directory: str) -> None:
+    settled(directory, "one")
+    shutil.rmtree(f"{directory}.format-1")
+    assert settled(directory, "two") == "store.format-1"
+    with opened(directory) as store:
+        assert store.migrated() is None
+
+
+def test_a_store_that_is_not_whole_keeps_the_copy(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(directory, "one")
+
+    def walk(*_: Any) -> None:
+        raise lmdb.CorruptedError("a page is damaged")
+
+    monkeypatch.setattr("provd.store.rows.Rows.walk", walk)
+    with pytest.raises(lmdb.CorruptedError):
+        settled(directory, "two")
+    monkeypatch.undo()
+    assert names_beside(directory) == ["store", "store.format-1"]
+    assert settled(directory, "three") == "store.format-1"
+
+
+def test_the_walk_meets_every_row_in_slices(directory: str) -> None:
+    with opened(directory) as store, store.view() as view:
+        low: bytes | None = b""
+        steps = 0
+        while low is not None:
+            low = view.walk("log", low, 10)
+            steps += 1
+        assert steps == view.count("log") // 10 + 1
+
+
+def test_the_copy_can_be_put_back_in_its_place(directory: str) -> None:
+    before = rows_of(directory)
+    written_by(directory, lambda writer: writer.append(records.Gap(1, b"/x", "after the migration")))
+    shutil.rmtree(directory)
+    os.rename(f"{directory}.format-1", directory)
+    assert rows_of(directory) == before
+    with opened(directory) as store:
+        assert store.migrated() is not None
