@@ -25,6 +25,8 @@ _FORWARDED: Final = {
     signal.SIGUSR2,
 }
 _WAITED: Final = _FORWARDED | {signal.SIGCHLD}
+_KEYS: Final = {signal.SIGINT, signal.SIGQUIT}
+"""What a terminal's keys send to the whole group; that it hung up it says to the leader of a session alone."""
 _BY_KERNEL: Final = 128
 """`si_code` of a signal that no process sent: Ctrl-C, say."""
 
@@ -87,9 +89,9 @@ def _next_signal() -> tuple[int, bool]:
     """Waits for a signal: its number, and whether it was sent to us alone."""
     if sys.platform == "darwin":
         number = int(signal.sigwait(_WAITED))
-        return number, not (number in {signal.SIGINT, signal.SIGQUIT} and _in_foreground())
+        return number, number not in _KEYS or not _in_foreground()
     info = signal.sigwaitinfo(_WAITED)
-    return info.si_signo, info.si_code != _BY_KERNEL
+    return info.si_signo, info.si_signo not in _KEYS or info.si_code != _BY_KERNEL
 
 
 def _in_foreground() -> bool:

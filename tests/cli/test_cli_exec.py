@@ -161,6 +161,22 @@ def test_ctrl_c_is_for_the_terminal_to_send(cli: RealCli) -> None:
     assert told == b"0"  # the command has left our process group, so it hears of it by nobody but us
 
 
+def test_a_terminal_that_goes_away_ends_the_command(cli: RealCli) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        script = "import signal; print('ready', flush=True); signal.pause()"
+        os.execve(sys.executable, [*_EXEC, "-q", "--", sys.executable, "-c", script], cli.environment())
+    with open(terminal, "r+b", buffering=0) as line:
+        _until(line, b"ready")
+    try:
+        _, status = os.waitpid(pid, 0)
+    except BaseException:
+        os.killpg(pid, signal.SIGKILL)
+        raise
+
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
+
+
 def _until(line: IO[bytes], word: bytes) -> bytes:
     """What a terminal shows, until a word of it."""
     said = b""
