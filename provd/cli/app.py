@@ -17,8 +17,8 @@ from provd.cli.command import HELP_NAMES, Group
 # section -> command, or several with commas between -> (module below provd.cli, one line of help)
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start": {
-        "try": ("trying", "a demonstration in ten seconds; nothing of it stays"),
-        "help": ("topics", "help on a command, exit-codes, clocks, dependencies"),
+        "try": ("trying", "a demonstration in ten seconds; nothing stays"),
+        "help": ("topics", "a command, exit-codes, clocks, dependencies"),
         "completion": ("completion", "for bash, zsh and fish"),
     },
     "Ask": {
@@ -33,26 +33,23 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "confirm": ("confirm", "you read again, and the value still holds"),
         "revalidate": ("ask", "prove an entry again, and renew its clock"),
         "forget": ("entries", "drop an entry"),
+        "export, import": ("portable", "entries and archive, as lines of JSON"),
     },
     "Follow": {
-        "exec": ("execute", "run a command; keep what it changed, and who it was"),
+        "exec": ("execute", "run a command; keep what it changed, and who"),
         "action": ("action", "begin, end, record, ls: declare what is changed"),
         "since": ("log", "what happened after a clock"),
         "log": ("log", "the latest records; -f follows"),
     },
     "Daemon": {
         "run": ("daemon", "run it in the foreground"),
-        "start": ("starting", "start it: the installed service, else in the background"),
-        "stop": ("starting", "stop it"),
-        "restart": ("starting", "stop it and start it, after an upgrade"),
+        "start, stop, restart": ("starting", "the installed service, else in the background"),
         "status": ("status", "how it is"),
         "doctor": ("doctor", "what is wrong, and what to do"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
-        "service": ("service", "install, uninstall, print: a service of systemd or launchd"),
+        "service": ("service", "install, uninstall, print: of systemd or launchd"),
         "config": ("config", "show, check, path, reload: the settings"),
         "audit": ("daemon", "read everything again and compare"),
-        "export": ("portable", "entries and archive as lines of JSON"),
-        "import": ("portable", "take such lines in; twice is once"),
         "version": ("status", "versions of this command and of the daemon"),
     },
 }
@@ -65,7 +62,7 @@ _EXAMPLES: Final = (
 )
 _CODES: Final = "Exit: 0 fresh or done, 1 dirty, 2 usage, 3 no daemon, 4 unknown, 5 refused."
 _OPTIONS: Final = "Options: -h, --help; --version. provd COMMAND --help for a command."
-_NAMES: Final = 18
+_NAMES: Final = 21
 """Columns for the names of a row."""
 
 

@@ -25,6 +25,8 @@ _FORWARDED: Final = {
     signal.SIGUSR2,
 }
 _WAITED: Final = _FORWARDED | {signal.SIGCHLD}
+_KEYS: Final = {signal.SIGINT, signal.SIGQUIT}
+"""What a terminal's keys send to the whole group; that it hung up it says to the leader of a session alone."""
 _BY_KERNEL: Final = 128
 """`si_code` of a signal that no process sent: Ctrl-C, say."""
 
@@ -60,7 +62,14 @@ def _start(command: Sequence[str], mask: set[int | signal.Signals]) -> int:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotStarted(f"cannot run {command[0]!r}: {error.strerror}", NOT_FOUND) from None
     except (OSError, ValueError) as error:
+        if isinstance(error, PermissionError) and not _on_path(command[0]):
+            raise NotStarted(f"cannot run {command[0]!r}: no such command", NOT_FOUND) from None
         raise NotStarted(f"cannot run {command[0]!r}: {getattr(error, 'strerror', error)}", NOT_EXECUTABLE) from None
+
+
+def _on_path(name: str) -> bool:
+    """Whether a program is there, so that it was the one that was denied and not a directory of the PATH."""
+    return "/" in name or any(os.path.exists(os.path.join(place, name)) for place in os.get_exec_path())
 
 
 def _wait(pid: int) -> int:
@@ -80,9 +89,9 @@ def _next_signal() -> tuple[int, bool]:
     """Waits for a signal: its number, and whether it was sent to us alone."""
     if sys.platform == "darwin":
         number = int(signal.sigwait(_WAITED))
-        return number, not (number in {signal.SIGINT, signal.SIGQUIT} and _in_foreground())
+        return number, number not in _KEYS or not _in_foreground()
     info = signal.sigwaitinfo(_WAITED)
-    return info.si_signo, info.si_code != _BY_KERNEL
+    return info.si_signo, info.si_signo not in _KEYS or info.si_code != _BY_KERNEL
 
 
 def _in_foreground() -> bool:

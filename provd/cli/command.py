@@ -96,6 +96,13 @@ class Group(click.Group):
         super().format_help_text(ctx, formatter)
         _write_examples(self.examples, formatter)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; raises Usage that lists the commands where none is named."""
+        if not args and not ctx.resilient_parsing:
+            names = ", ".join(self.list_commands(ctx))
+            raise Usage(f"{ctx.command_path} needs a command", f"one of {names}: {ctx.command_path} --help")
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

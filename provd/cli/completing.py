@@ -55,6 +55,7 @@ def program(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 _BY_METAVAR: Final[dict[str, click.types.StringParamType]] = {
     "FILE": _File(),
+    "[FILE]": _File(),
     "PATH": _File(),
     "P": _File(),
     "DIR": _Directory(),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _REFUSED: Final = {
     "clock.missing": "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock",
+    "method": "the daemon is of another version than this command: provd version tells both, provd restart ends that",
     "params": "shorter, or within the range: a session, a turn and an op have at most 256 characters",
     "root.ambiguous": "--root DIR, or --scope NAME for what belongs to no directory; provd watch ls lists the roots",
     "root.missing": "name a directory that exists; provd watch ls lists the roots",

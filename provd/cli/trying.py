@@ -88,8 +88,12 @@ def _ended_by_signals() -> Iterator[None]:
 @contextlib.contextmanager
 def _scratch(*, keep: bool) -> Iterator[str]:
     """A directory with a workspace and a command `provd`; gone afterwards. The name of a socket must fit below it."""
-    base = tempfile.gettempdir()
-    home = os.path.realpath(tempfile.mkdtemp(prefix="provd-try-", dir=base if len(base) < _LONGEST else "/tmp"))  # noqa: S108
+    try:
+        base = tempfile.gettempdir()
+        home = tempfile.mkdtemp(prefix="provd-try-", dir=base if len(base) < _LONGEST else "/tmp")  # noqa: S108
+    except OSError as error:
+        raise Failure(f"no scratch directory can be made: {error}", "TMPDIR=DIR provd try, with room in DIR") from None
+    home = os.path.realpath(home)
     try:
         for name in ("work", "bin"):
             os.mkdir(os.path.join(home, name))

@@ -30,6 +30,8 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         ("entry.conflict", {}, _WIRE),
         ("action.stale", {}, "then begin"),
         ("limit", {}, _WIRE),
+        ("params", {}, "at most 256 characters"),
+        ("method", {}, "the daemon is of another version than this command"),
     ],
 )
 def test_hints_of_the_daemon_become_options(cli: Cli, code: str, data: dict[str, Any], hint: str) -> None:

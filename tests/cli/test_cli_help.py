@@ -101,6 +101,12 @@ def test_no_command_is_near(cli: Cli, typed: str) -> None:
     assert "provd --help lists all" in got.err
 
 
+def test_a_group_without_a_command_lists_them(cli: Cli) -> None:
+    assert cli("watch", code=2).err == (
+        "provd: provd watch needs a command\n  next: one of add, ls, rm: provd watch --help\n"
+    )
+
+
 def test_a_terminal_is_not_steered_by_what_was_typed(cli: Cli) -> None:
     assert "\x1b" not in cli("\x1b[2J", code=2).err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -86,6 +87,19 @@ def test_without_a_program_that_makes_digests(home: Path) -> None:
 
     assert done.returncode == 5
     assert "neither sha256sum nor shasum is here\n  next: install" in done.stderr
+
+
+def test_without_a_place_for_it(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: str) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+
+    assert main(["try"]) == 5
+
+    told = capfd.readouterr().err
+    assert "no scratch directory can be made: " in told
+    assert "\n  next: TMPDIR=DIR provd try" in told
 
 
 @contextlib.contextmanager
