@@ -136,9 +136,8 @@ def _tell_whole(whole: bool, uncovered: list[str]) -> None:
 def log(follow: bool, start: str | None, paths: tuple[str, ...], last: int, as_json: bool, at: Place) -> int:
     """The latest records, one a line: + created, ~ modified, - deleted, > moved, @ only its attributes.
 
-    A digest is a record of its own, later than its mutation: it is shown with that one, and its number is skipped; only
-    where the mutation has been shown already it has a line "hashed". On a terminal -f counts what is more than 50 a
-    second in one directory; through a pipe, and with --json, everything is there.
+    A digest is a record of its own: it is shown with its mutation and its number is skipped; where the mutation was
+    shown before it has a line "hashed". On a terminal -f counts what is more than 50 a second in one directory.
     """
     asked = {"paths": [names.path(path) for path in paths]} if paths else {}
     with at.connect(WORK_PATIENCE) as client:

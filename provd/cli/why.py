@@ -51,6 +51,9 @@ def why(
 ) -> int:
     """An entry's life: what it rests on, what touched that since, the verdict and its evidence.
 
+    Drawn as a line through time: its earlier versions (of the log's newest 5000 records), the put, what happened
+    since, gaps, and a mark where it became dirty.
+
     Exits as check does. With --json: what entry.get answered (with the value, where the entry may be used), then
     the pages of the log, one a line.
     """
