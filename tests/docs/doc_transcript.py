@@ -18,8 +18,8 @@ VARIABLE: Final = (
     (r"c:[0-9a-f]+…?:[0-9a-f]+…?:\d+", "CLOCK"),
     (r"\b(sha256|xxh3|blake2b):[0-9a-f]+…?", r"\1:DIGEST"),
     (r"\b[0-9a-f]{32,64}(?=  |$)", "DIGEST"),
-    (r"( [~+] (?:modified|created) \S+) xxh3:DIGEST", r"\1"),  # it may not be hashed yet
-    (r"\b(version|record|action|begin|end|pid)([ :]+)\d+", r"\1 N"),
+    (r"( [~+] (?:modified|created) \S+) xxh3:DIGEST( → xxh3:DIGEST)?", r"\1"),  # it may not be hashed yet
+    (r"\b(version|record|action|begin|end|refused|pid)([ :]+)\d+", r"\1 N"),
     (r"^ +\d+(?=  )", "N"),
     (r"\b\d+(\.\d+)? ?(ms|us|µs|s|min|h|seconds|minutes)\b( ago)?", "DURATION"),
     (r"\bjust now\b", "DURATION"),

@@ -47,6 +47,8 @@ def _agrees(shown: str, printed: str) -> bool:
         ),
         ("is  sha256:892bbde4f859…", "is sha256:000011112222…"),
         ("up 10 s", "up 3 s"),
+        ("put 2 s ago", "put just now"),
+        ("  ~ modified a.py xxh3:23dc0bd7255e… → xxh3:875524faa397…  first", "  ~ modified a.py  first"),
         ("  12  begin 12", "     7  begin 7"),
         ("a  b", "a     b"),
     ],
