@@ -301,8 +301,7 @@ def test_an_import_that_was_cut_off_is_gone_on_with(
     lines = exported(own)
     daemon = make_daemon(roots=[]).start(PROVD_KILL_AT=f"{point}:12")
     with pytest.raises((ConnectionError, OSError)):
-        for number in range(0, 100, 5):  # each is a commit, so that the twelfth comes, whatever else is committed
-            daemon.rpc("entry.import", entries=lines[number : number + 5])
+        by_fives(daemon, lines)
     daemon.kill9()
     daemon.start()
     ws = Workspace(daemon, own.root, "")
@@ -312,6 +311,12 @@ def test_an_import_that_was_cut_off_is_gone_on_with(
     assert portable(exported(ws)) == portable(lines)
     numbers = [record["seq"] for record in records_since(ws.rpc, first(ws))]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def by_fives(daemon: Daemon, lines: list[Json]) -> None:
+    """Twenty requests, each a commit, so that the twelfth comes, whatever else is committed."""
+    for number in range(0, len(lines), 5):
+        daemon.rpc("entry.import", entries=lines[number : number + 5])
 
 
 def first(ws: Workspace) -> str:
