@@ -131,7 +131,10 @@ def parse(text: bytes, root: bytes | None) -> Dependency:
             raise errors.RootAmbiguous(
                 f"{shown!r} is relative and there is no root to join it to", "send root, or an absolute path"
             )
-        rest = (b"" if root == b"/" else root) + b"/" + rest
+        above = b"" if root == b"/" else root
+        if kind in PATTERN_KINDS:  # what is special in a pattern is not special in a root's name
+            above = glob.escape(above)
+        rest = above + b"/" + rest
     most = MAX_PATTERN if kind in PATTERN_KINDS else MAX_PATH
     if len(rest) > most:
         raise errors.LimitExceeded(f"{kind}: names {len(rest)} bytes", f"at most {most}")

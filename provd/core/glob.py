@@ -137,6 +137,11 @@ def compile_pattern(pattern: bytes) -> Pattern:
     return Pattern(base, tuple(parts), pattern.endswith(b"/"))
 
 
+def escape(name: bytes) -> bytes:
+    """A pattern that means just this path, whatever is special in it."""
+    return _WILD.sub(lambda found: b"[" + found[0] + b"]", name)
+
+
 def _malformed(pattern: bytes, why: str, hint: str) -> errors.DependencyMalformed:
     shown = pattern[:120].decode("utf-8", "backslashreplace")
     return errors.DependencyMalformed(f"the pattern {shown!r} cannot be used: {why}", hint)

@@ -10,7 +10,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provd.core import dependency, errors
+from provd.core import dependency, errors, glob
 from provd.core.dependency import Dependency, Kind, Member, check_digest, parse, set_digest, touches
 
 ROOT: Final = b"/r"
@@ -108,6 +108,17 @@ def test_objects_and_entries_need_no_root() -> None:
 
 def test_the_root_directory_is_joined_with_one_slash() -> None:
     assert parse(b"a", b"/").name == b"/a"
+
+
+@pytest.mark.parametrize("kind", ["glob", "names"])
+def test_what_is_special_in_a_pattern_is_not_special_in_the_name_of_its_root(kind: str) -> None:
+    named = parse(f"{kind}:src/*.py".encode(), b"/w[1]?/a*").name
+
+    pattern = glob.compile_pattern(named)
+    assert named == b"/w[[]1][?]/a[*]/src/*.py"
+    assert pattern.matches(b"w[1]?/a*/src/x.py")
+    assert not pattern.matches(b"w1x/ab/src/x.py")
+    assert parse(b"file:src/x.py", b"/w[1]?").name == b"/w[1]?/src/x.py"
 
 
 def test_names_as_long_as_the_limits_are_taken() -> None:
