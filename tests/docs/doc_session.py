@@ -132,13 +132,15 @@ class Session:
 
     def close(self) -> None:
         """End every daemon that was started here, then the shell and its jobs, and remove the home."""
-        for path in list(self.sockets()):
-            with contextlib.suppress(OSError):
-                self._end(path)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._bash.pid, signal.SIGKILL)
-        self._bash.communicate()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        try:
+            for path in list(self.sockets()):
+                with contextlib.suppress(OSError):
+                    self._end(path)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._bash.pid, signal.SIGKILL)
+            self._bash.communicate()
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     @staticmethod
     def _end(path: str) -> None:
