@@ -127,20 +127,24 @@ def parse(text: bytes, root: bytes | None) -> Dependency:
             raise errors.DependencyMalformed(f"{shown!r} is not UTF-8", "object ids and keys are text") from None
         return Dependency(kind, rest, text)
     if not rest.startswith(b"/"):
-        if root is None:
-            raise errors.RootAmbiguous(
-                f"{shown!r} is relative and there is no root to join it to", "send root, or an absolute path"
-            )
-        above = b"" if root == b"/" else root
-        if kind in PATTERN_KINDS:  # what is special in a pattern is not special in a root's name
-            above = glob.escape(above)
-        rest = above + b"/" + rest
+        rest = _below(root, kind, shown) + b"/" + rest
     most = MAX_PATTERN if kind in PATTERN_KINDS else MAX_PATH
     if len(rest) > most:
         raise errors.LimitExceeded(f"{kind}: names {len(rest)} bytes", f"at most {most}")
     if kind in PATTERN_KINDS:
         glob.compile_pattern(rest)  # raises where it does not parse
     return Dependency(kind, rest, text)
+
+
+def _below(root: bytes | None, kind: Kind, shown: str) -> bytes:
+    """What stands before the `/` of a relative path; raises RootAmbiguous."""
+    if root is None:
+        raise errors.RootAmbiguous(
+            f"{shown!r} is relative and there is no root to join it to", "send root, or an absolute path"
+        )
+    above = b"" if root == b"/" else root
+    # what is special in a pattern is not special in a root's name
+    return glob.escape(above) if kind in PATTERN_KINDS else above
 
 
 def check_digest(dep: Dependency, digest: str) -> str:
