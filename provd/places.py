@@ -85,6 +85,16 @@ def state_place(explicit: str | None = None) -> Place:
     return Place(os.path.join(_home(), ".local", "state", "provd"), _DEFAULT)
 
 
+def config_home() -> Place:
+    """The directory in which every program of this user has its configuration, whatever provd's own variables say.
+
+    In turn: `$XDG_CONFIG_HOME`, `~/.config`.
+    """
+    if base := _xdg("XDG_CONFIG_HOME"):
+        return Place(base, "$XDG_CONFIG_HOME")
+    return Place(os.path.join(_home(), ".config"), _DEFAULT)
+
+
 def config_place() -> Place:
     """The configuration file, whether it exists or not.
 
@@ -94,9 +104,8 @@ def config_place() -> Place:
         return Place(_absolute(named), "$PROVD_CONFIG")
     if directory := _first("CONFIGURATION_DIRECTORY"):
         return Place(os.path.join(_absolute(directory), _CONFIG_NAME), "$CONFIGURATION_DIRECTORY")
-    if base := _xdg("XDG_CONFIG_HOME"):
-        return Place(os.path.join(base, "provd", _CONFIG_NAME), "$XDG_CONFIG_HOME")
-    return Place(os.path.join(_home(), ".config", "provd", _CONFIG_NAME), _DEFAULT)
+    base, source = config_home()
+    return Place(os.path.join(base, "provd", _CONFIG_NAME), source)
 
 
 def _variable(name: str) -> str | None:
