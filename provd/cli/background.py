@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from provd import elsewhere
 from provd.cli.command import Failure
 from provd.client import Client, ProvdUnreachable
 from provd.services import ServiceError, itself
@@ -95,14 +96,7 @@ def _nobody(path: str) -> bool:
 
 def holder(state: str | None) -> list[str]:
     """The socket of the daemon that has, or had, the lock of this state, as it wrote it; none where it is not told."""
-    if state is None:
-        return []
-    try:
-        with open(os.path.join(state, "lock"), "rb") as file:
-            lines = os.fsdecode(file.read(_TOLD)).split("\n")
-    except OSError:
-        return []
-    return [line for line in lines[1:2] if line]
+    return [] if state is None else elsewhere.written(state)
 
 
 def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
