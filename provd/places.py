@@ -15,6 +15,10 @@ import sys
 from typing import NamedTuple
 
 SOCKET_NAME = "provd.sock"
+DESKTOP_RUNTIME = "/run/user"
+"""Where `$XDG_RUNTIME_DIR` is, by the user's number, under systemd."""
+SYSTEM_SOCKETS = "/run/provd"
+"""Where the instances of the system's unit have their sockets, by the user's name."""
 _CONFIG_NAME = "config.toml"
 _DEFAULT = "$HOME"
 
@@ -34,6 +38,11 @@ class Place(NamedTuple):
 def socket_path(explicit: str | None = None, state: str | None = None) -> str:
     """The path of `socket_place`."""
     return socket_place(explicit, state).path
+
+
+def system_socket(user: str) -> str:
+    """The socket of the system's unit for a user."""
+    return os.path.join(SYSTEM_SOCKETS, user, SOCKET_NAME)
 
 
 def state_dir(explicit: str | None = None) -> str:

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from provd.cli import holders
+from provd import elsewhere
 from provd.cli.command import Failure
 from provd.cli.process import NAP
 from provd.client import Client, ProvdUnreachable
@@ -95,7 +95,7 @@ def _nobody(path: str) -> bool:
 
 def holder(state: str | None) -> list[str]:
     """The socket of the daemon that has, or had, the lock of this state, as it wrote it; none where it is not told."""
-    lock = None if state is None else holders.written(state)
+    lock = None if state is None else elsewhere.written(state)
     return [lock.socket] if lock is not None and lock.socket else []
 
 

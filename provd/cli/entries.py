@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import hints, kept, names, output
+from provd.cli import hints, kept, names, nothing, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -187,16 +187,21 @@ def ls(
         verdict="dirty" if dirty else "unknown" if unknown else None,
         touching=None if touching is None else names.path(touching),
     )
-    left = limit
+    left, sifted, any_there = limit, bool(asked), False
     with at.connect(WORK_PATIENCE) as client:
-        asked |= where.params(client)
+        place = where.params(client)
+        asked |= place
         while True:
             page = client.call("entry.list", **asked, limit=_PAGE if left is None else min(left, _PAGE))
             _print_page(page, as_json)
+            any_there = any_there or bool(page["entries"])
             left = None if left is None else left - len(page["entries"])
             if page.get("after") is None or (left is not None and left <= 0):
-                return 0
+                break
             asked["after"] = page["after"]
+        if not any_there and not as_json:
+            nothing.tell_empty(client, place, sifted=sifted)
+    return 0
 
 
 def _print_page(page: dict[str, Any], as_json: bool) -> None:
@@ -233,5 +238,5 @@ def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: 
             elif answer.get("gone"):
                 output.note(f"forgot {output.printable(key)}")
             else:
-                output.note(f"there was no {output.printable(key)}")
+                output.note(f"there was no {output.printable(key)} in {nothing.place_of(client, place)}")
     return 0

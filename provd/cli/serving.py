@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
-from provd import __version__, places, services
+from provd import __version__, elsewhere, places, services
 from provd.cli import background, names, output
 from provd.cli.command import Failure, Usage
 from provd.cli.process import NAP, Process
@@ -105,6 +106,15 @@ def answer(socket: str, timeout: float) -> Client:
         if time.monotonic() >= deadline:
             raise Failure(f"the service runs and does not answer at {socket}", "see where it answers: provd doctor")
         time.sleep(NAP)
+
+
+def alone(socket: str, at: Place) -> None:
+    """Raises Failure where another daemon of this user runs, and nobody said that a second one is meant."""
+    if at.socket is None and at.state is None and (there := elsewhere.listening(socket)) is not None:
+        message = f"another daemon of yours listens at {there}: a second one would not know what that one knows"
+        quoted = shlex.quote(there)
+        hint = f"export PROVD_SOCKET={quoted}, stop it (provd stop --socket {quoted}), or say --state DIR for a second"
+        raise Failure(message, hint)
 
 
 def add(client: Client, roots: Sequence[bytes]) -> None:

@@ -64,6 +64,7 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
         return 0
     service = serving.meant(socket)
     if service is None:
+        serving.alone(socket, at)
         wanted = background.Wanted(places.state_dir(at.state), socket, directories, backend)
         _in_the_background(wanted, at, timeout, "started")
     else:
@@ -115,6 +116,8 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
             with client:
                 state = serving.same_state(client, at)
                 serving.end(client, timeout)
+        elif service is None:
+            serving.alone(socket, at)
     if service is None:
         _in_the_background(background.Wanted(state, socket, directories, backend), at, timeout, "restarted")
     else:

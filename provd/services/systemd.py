@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _BY_HAND: Final = "provd start runs it in the background without a service manager"
 _SYSTEM_DIRECTORY: Final = "/etc/systemd/system"
-_SYSTEM_SOCKETS: Final = "/run/provd"
 _BOOTED: Final = "/run/systemd/system"
 """What sd_booted(3) looks at."""
 _LINGERING: Final = "/var/lib/systemd/linger"
@@ -53,7 +52,7 @@ class Systemd:
     @property
     def socket(self) -> str | None:
         """Where an instance of the system answers; None where the command of the unit says it."""
-        return None if self.user is None else os.path.join(_SYSTEM_SOCKETS, self.user, places.SOCKET_NAME)
+        return None if self.user is None else places.system_socket(self.user)
 
     def _override(self) -> str:
         return os.path.join(_SYSTEM_DIRECTORY, f"{self.name}.d", "provd.conf")

@@ -127,8 +127,10 @@ class FakeDaemon:
         assert self.misfits == []
 
     def params_of(self, method: str) -> Json:
-        """The params of the newest request of that method."""
-        return next(params for name, params in reversed(self.asked) if name == method)
+        """The params of the newest request of that method, without the root where it is the current directory."""
+        params = next(params for name, params in reversed(self.asked) if name == method)
+        around = params.get("root") == os.path.realpath(os.getcwd())
+        return {name: value for name, value in params.items() if name != "root" or not around}
 
     def _accept(self) -> None:
         while True:

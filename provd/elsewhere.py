@@ -1,0 +1,83 @@
+"""The daemon of this user that listens at another socket than the one asked for: for hints, never to be asked instead.
+
+A shell without $XDG_RUNTIME_DIR (cron, su, an agent) looks in the state directory, and a unit of the system has a
+place of its own: there one would start a second daemon, with a second memory, beside the one that runs.
+
+Rule: the standard library only, imported where nobody answered. Where somebody named the place, that is the place.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import socket
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from provd import places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOCK: Final = "lock"
+_MOST: Final = 8192
+"""Bytes of a lock that are read: a number and a path."""
+
+
+class Written(NamedTuple):
+    """What a lock file says: a process and its socket, each as text, empty where it is not told; and its inode."""
+
+    pid: str
+    socket: str
+    inode: int
+
+
+def listening(asked: str) -> str | None:
+    """The socket, other than the one that was asked, where a daemon of this user seems to listen."""
+    return next((path for path in dict.fromkeys(_candidates(asked)) if path != asked and _answers(path)), None)
+
+
+def _candidates(asked: str) -> Iterator[str]:
+    """What the locks of the state directories say, then the places of the desktop's and the system's units."""
+    yield from _socket_written(os.path.dirname(asked))
+    place = places.socket_place()
+    if asked != place.path or place.source == "$PROVD_SOCKET":
+        return
+    yield from _socket_written(places.state_dir())
+    if not place.named:
+        yield os.path.join(places.DESKTOP_RUNTIME, str(os.getuid()), "provd", places.SOCKET_NAME)
+        try:
+            yield places.system_socket(pwd.getpwuid(os.getuid()).pw_name)
+        except KeyError:  # a number without a name, as containers have it
+            return
+
+
+def written(state: str) -> Written | None:
+    """What stands in the lock file of a state directory; None where it cannot be read.
+
+    The lock itself is never tried, since that could refuse a daemon that starts.
+    """
+    try:
+        with open(os.path.join(state, _LOCK), "rb") as file:
+            inode = os.fstat(file.fileno()).st_ino
+            pid, socket_path = [*os.fsdecode(file.read(_MOST)).split("\n"), "", ""][:2]
+    except OSError:
+        return None
+    return Written(pid, socket_path, inode)
+
+
+def _socket_written(state: str) -> Iterator[str]:
+    lock = written(state)
+    if lock is not None and lock.socket:
+        yield lock.socket
+
+
+def _answers(path: str) -> bool:
+    """Whether somebody listens there, or is too busy to take one more; it is not waited for."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(0)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            return error.errno == errno.EAGAIN
+    return True
