@@ -2,7 +2,8 @@
 
 Rule: the scripts are few lines and know nothing; they run `provd` with _PROVD_COMPLETE set and the line as it stands,
 and take `type<TAB>value<TAB>help` back, one a line. Keys and dependencies have colons, which bash takes for the end of
-a word; so the line goes whole, and bash gets back only what stands behind the last colon.
+a word; so the line goes whole, and bash gets back only what stands behind the last colon, quoted: bash puts it into the
+line as it comes, where a key could be a command. zsh and fish quote by themselves.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 from typing import Final
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, shell_complete, split_arg_string
+from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, shell_complete
 
-from provd.cli import completing, output
+from provd.cli import completing, output, typed
 from provd.cli.command import Command, Usage
 
 _BASH: Final = """\
@@ -48,7 +49,7 @@ _provd() {
         case $type in
             dir) _path_files -/ ;;
             file) [[ $value == *:* ]] && compset -P '*:'; _files ;;
-            open) compadd -Q -S '' -- "$value" ;;
+            open) compadd -S '' -- "$value" ;;
             plain) if [[ -n $help ]]; then described+=("${value//:/\\\\:}:$help"); else plain+=("$value"); fi ;;
         esac
     done < <(COMP_LINE="${(j: :)${(@)words[1,CURRENT]}}" _PROVD_COMPLETE=zsh_complete $words[1] 2>/dev/null)
@@ -84,15 +85,16 @@ complete --no-files --command provd --arguments '(__provd_complete)'
 
 
 class _Complete(ShellComplete):
-    """A shell that hands over the line up to the cursor."""
+    """A shell that hands over the line up to the cursor, and quotes what it gets back."""
+
+    def _line(self) -> typed.Typed:
+        """The line."""
+        return typed.take_apart(os.environ.get("COMP_LINE", ""), os.environ.get("COMP_BREAKS", ":="))
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The words before the one that is being typed, and that one."""
-        line = os.environ.get("COMP_LINE", "")
-        words = split_arg_string(line)[1:]
-        if not words or line[-1:].isspace():
-            return words, ""
-        return words[:-1], words[-1]
+        line = self._line()
+        return line.words[1:], line.word
 
     def format_completion(self, item: CompletionItem) -> str:
         """One line: type, value, help."""
@@ -105,15 +107,16 @@ class _Bash(_Complete):
     name = "bash"
     source_template = _BASH
 
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        """As click finds them, where it is certain how bash reads what stands there."""
+        return super().get_completions(args, incomplete) if self._line().certain else []
+
     def format_completion(self, item: CompletionItem) -> str:
-        """As the others, without what bash takes for words of their own."""
-        _, typed = self.get_completion_args()
-        for mark in ":=":
-            if mark in os.environ.get("COMP_BREAKS", ":="):
-                start = typed.rfind(mark) + 1
-                if start and str(item.value).startswith(typed[:start]):
-                    item.value = str(item.value)[start:]
-                    typed = typed[start:]
+        """As the others, quoted, without what bash leaves as it stands."""
+        line, value = self._line(), str(item.value)
+        if item.type == "plain":
+            kept = line.start if value.startswith(line.word[: line.start]) else 0
+            item.value = typed.quoted(value[kept:], line.quote)
         return super().format_completion(item)
 
 

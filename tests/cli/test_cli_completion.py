@@ -22,6 +22,8 @@ from provd.cli.entries import ls
 from provd.cli.log import log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from support import Daemon
 
 # what is typed before the tabulator, and the words that stand there after it
@@ -42,6 +44,29 @@ _LINES = {
     "provd help exit": ["help", "exit-codes"],
     "provd help action en": ["help", "action", "end"],
     "provd completion zs": ["completion", "zsh"],
+}
+_EVIL = ("evil$(touch PWN)`touch PWN`", "two words;&|*", "it's", 'quo"te\\', "bang!x", "dol$HOME", "ns:c d$(touch PWN)")
+_EVIL_LINES = {
+    "provd check evil": _EVIL[0],
+    "provd check 'evil": _EVIL[0],
+    'provd check "evil': _EVIL[0],
+    "provd check evil\\$": _EVIL[0],
+    "provd check tw": _EVIL[1],
+    "provd check two\\ ": _EVIL[1],
+    'provd check "two ': _EVIL[1],
+    "provd check i": _EVIL[2],
+    "provd check 'i": _EVIL[2],
+    'provd check "i': _EVIL[2],
+    "provd check q": _EVIL[3],
+    "provd check 'q": _EVIL[3],
+    'provd check "q': _EVIL[3],
+    "provd check b": _EVIL[4],
+    'provd check "b': _EVIL[4],
+    "provd check d": _EVIL[5],
+    "provd check 'd": _EVIL[5],
+    "provd check ns:c": _EVIL[6],
+    "provd check 'ns:c": _EVIL[6],
+    "provd put k --dep entry:ns:c": f"entry:{_EVIL[6]}",
 }
 _BASH = """\
 bind 'set enable-bracketed-paste off'; bind 'set bell-style none'
@@ -77,7 +102,8 @@ def _shell(name: str) -> str:
     return found
 
 
-def test_bash_completes_what_is_typed(cli: RealCli) -> None:
+def _completed_by_bash(cli: RealCli, lines: Iterable[str]) -> Iterator[list[str]]:
+    """The words of each line behind `provd`, after the tabulator."""
     shell = _shell("bash")
     pid, terminal = pty.fork()
     if pid == 0:
@@ -85,16 +111,38 @@ def test_bash_completes_what_is_typed(cli: RealCli) -> None:
         os.execve(shell, [shell, "--norc", "--noprofile", "-i"], _environment(cli))
     with open(terminal, "r+b", buffering=0) as typed:
         typed.write(_BASH.encode())
-        for line, words in _LINES.items():
+        for line in lines:
             # At the line's beginning a function is put that prints the words instead of running them.
             typed.write(line.encode() + b"\t\x01args \n")
             said = ""
             while "=end" not in said:
                 said += typed.read(1).decode(errors="replace")
-            told = re.findall(r"<([^<>]*)>", said.rpartition("<provd>")[2])
-            assert told == words, said
+            yield re.findall(r"<([^<>]*)>", said.rpartition("<provd>")[2])
         typed.write(b"exit\n")
         os.waitpid(pid, 0)
+
+
+def test_bash_completes_what_is_typed(cli: RealCli) -> None:
+    assert dict(zip(_LINES, _completed_by_bash(cli, _LINES), strict=True)) == _LINES
+
+
+def test_bash_gets_keys_quoted_so_that_none_is_a_command(cli: RealCli) -> None:
+    for key in _EVIL:
+        cli("put", key, "--no-deps")
+
+    found = [words[-1] for words in _completed_by_bash(cli, _EVIL_LINES)]
+
+    assert dict(zip(_EVIL_LINES, found, strict=True)) == _EVIL_LINES
+    assert not os.path.exists(os.path.join(cli.root, "PWN"))
+
+
+@pytest.mark.parametrize("line", ['provd check "ev"', "provd check 'e'v", "provd check ev\\"])
+def test_where_bash_may_read_it_otherwise_nothing_is_offered(
+    cli: RealCli, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    cli("put", _EVIL[0], "--no-deps")
+
+    assert _ask(cli, line, monkeypatch, "bash") == []
 
 
 def test_fish_completes_what_is_typed(cli: RealCli) -> None:
