@@ -31,8 +31,8 @@ _FOUND = 1
 )
 @click.option(
     "--log-format",
-    type=click.Choice(["console", "json"]),
-    help="How to log (default console; under systemd the journal).",
+    type=click.Choice(["auto", "console", "json"]),
+    help="How to log (default auto: console, or under systemd the journal).",
 )
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The least to log (default info)."

@@ -93,6 +93,7 @@ class Facts:
     absence: ProvdUnreachable | None = None
     peer: int | None = None
     peer_state: str = ""
+    log_file: str = ""
     directory: Directory | None = None
     own_directory: Directory | None = None
     config: str = ""
@@ -137,6 +138,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         absence=absence,
         peer=peer,
         peer_state=_process_state(peer),
+        log_file=_log_file(peer),
         directory=seen,
         own_directory=seen if own == state else _directory(own),
         config=places.config_path(),
@@ -175,6 +177,15 @@ def _process_state(pid: int | None) -> str:
             return file.read().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return ""
+
+
+def _log_file(pid: int | None) -> str:
+    """The file that a process has as stderr; empty where it is none, or cannot be seen."""
+    try:
+        path = os.readlink(f"/proc/{pid}/fd/2") if pid else ""
+    except OSError:
+        return ""
+    return path if path.startswith("/") and not path.startswith("/dev/") else ""
 
 
 def _within(work: Callable[[], T], late: T) -> T:
