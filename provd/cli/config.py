@@ -34,7 +34,7 @@ _RESTART: Final = "provd restart"
     context_settings=HELP_NAMES,
     examples=(
         "provd config show",
-        "provd config init                      # a file with all settings, commented out",
+        "provd config init              # a file with all settings, commented out",
         "$EDITOR $(provd config path) && provd config reload",
     ),
 )

@@ -248,6 +248,7 @@ def test_where_the_manager_has_gone_it_runs_in_the_background(managed: Home) -> 
     assert done.err.splitlines() == [
         "provd: the manager of provd.service does not answer: going on without it",
         f"started in the background (pid {pid}); it logs to {managed.log}",
+        "nothing is watched yet: provd watch add DIR",
     ]
     assert managed.provd("stop").err.endswith("\nstopped\n")
 

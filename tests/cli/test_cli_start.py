@@ -85,8 +85,9 @@ def test_several_at_once_start_one(home: Home) -> None:
 
     assert [start.returncode for start in starts] == [0] * 4
     pid = home.hello()["pid"]
-    assert sorted(told) == [f"already running (pid {pid})\n"] * 3 + [
-        f"started in the background (pid {pid}); it logs to {home.log}\n"
+    nothing = "nothing is watched yet: provd watch add DIR\n"
+    assert sorted(told) == [f"already running (pid {pid})\n{nothing}"] * 3 + [
+        f"started in the background (pid {pid}); it logs to {home.log}\n{nothing}"
     ]
     assert "uses the state directory" not in read(home.log)  # the others did not even try
 

@@ -185,7 +185,8 @@ def _log_file(pid: int | None) -> str:
         path = os.readlink(f"/proc/{pid}/fd/2") if pid else ""
     except OSError:
         return ""
-    return path if path.startswith("/") and not path.startswith("/dev/") else ""
+    is_file = path.startswith("/") and not path.startswith("/dev/") and not path.endswith(" (deleted)")
+    return path if is_file else ""
 
 
 def _within(work: Callable[[], T], late: T) -> T:

@@ -70,8 +70,8 @@ def _root(root: dict[str, Any], now: int) -> Iterator[Result]:
         word = "polled" if backend == "poll" else "watched by watchdog, which may drop events"
         fix = hints.uncovered(why)
         # Where the file system is the reason nothing is wrong with provd; watchdog is somebody's choice.
-        told = warn if fix or backend == "watchdog" else note
-        yield told("root.polled", f"{name} is {word}", f"{why}; {_SLOWER}", fix or _LOCAL)
+        level = warn if fix or backend == "watchdog" else note
+        yield level("root.polled", f"{name} is {word}", f"{why}; {_SLOWER}", fix or _LOCAL)
     elif coverage == "none":
         yield fail(
             "root.unwatched", f"{name} is not watched", own or roots.meaning(root), hints.uncovered(own) or _LOOK
@@ -103,8 +103,8 @@ def _uncovered(name: str, places: dict[str, list[str]], more: int) -> Iterator[R
         one = f"{paths[0]} is not watched"
         many = f"{count} places in {name} are not watched, {paths[0]} is the first"
         fix = hints.uncovered(why)
-        told, fix = (warn, fix) if fix else (note, "nothing has to be done: what is there is found by reading")
-        yield told("root.uncovered", one if count == 1 else many, output.printable(why), fix)
+        level, fix = (warn, fix) if fix else (note, "nothing has to be done: what is there is found by reading")
+        yield level("root.uncovered", one if count == 1 else many, output.printable(why), fix)
 
 
 def limits(facts: Facts) -> Iterator[Result]:
