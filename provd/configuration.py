@@ -19,7 +19,7 @@ _MOST: Final = 1024 * 1024
 """Bytes of a file; more is no configuration."""
 _LARGEST: Final = 2**63 - 1
 """The largest integer of TOML."""
-_NEAR: Final = 0.6
+_NEAR: Final = 0.65
 """How alike a wrong name and its suggestion must be."""
 _SHOWN: Final = 40
 

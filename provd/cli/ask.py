@@ -68,6 +68,7 @@ def check(
         place = where.params(client)
         answer = client.call(method, **about, **manner, **place)
         found = answer["verdicts"] if "verdicts" in answer else {_label(answer, keys): answer}
+        code = verdicts.exit_code(found.values())
         if as_json and not quiet:
             output.line_json(answer)
         elif not quiet:
@@ -76,7 +77,7 @@ def check(
                 for text in verdicts.brief(verdict):
                     output.line(text)
             nothing.tell_missing(client, found.items(), place)
-    return verdicts.exit_code(found.values())
+    return code
 
 
 def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fetched_at: str | None) -> dict[str, Any]:
@@ -142,8 +143,9 @@ def get(
             code = _print_answer(answer, wanted)
             nothing.tell_missing(client, [(wanted, answer)], place)
             return code
+    code = _code(answer)
     output.line_json(answer)
-    return _code(answer)
+    return code
 
 
 def _code(answer: dict[str, Any]) -> int:

@@ -34,6 +34,7 @@ WORK_PATIENCE: Final = 600.0
 """Seconds to wait where the daemon may have to read much before it answers."""
 
 
+_REPEATS: Final = " May be repeated."
 NEAR: Final = 0.6
 """How alike a wrong name and its suggestion must be: `lgo` is `log`, `bogus` is nothing."""
 
@@ -69,6 +70,9 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples
         completing.equip(self.params)
+        for option in self.params:
+            if isinstance(option, click.Option) and option.multiple and option.help and _REPEATS not in option.help:
+                option.help += _REPEATS
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What it does, then the examples."""
@@ -171,7 +175,11 @@ json_option = click.option(
     is_flag=True,
     help='The daemon\'s answer, one line of JSON; else {"error": {code, message, hint}}.',
 )
-root_option = click.option("--root", metavar="DIR", help="The root whose keys are meant (default: around here).")
+root_option = click.option(
+    "--root",
+    metavar="DIR",
+    help="The root whose keys are meant (default: the watched one around here, else this directory).",
+)
 scope_option = click.option("--scope", metavar="NAME", help="A scope of no directory, instead of a root.")
 
 

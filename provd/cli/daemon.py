@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--log-format",
-    type=click.Choice(["console", "json"]),
-    help="How to log (default console; under systemd the journal).",
+    type=click.Choice(["auto", "console", "json"]),
+    help="How to log (default auto: console, or under systemd the journal).",
 )
 @click.option("--log-level", type=click.Choice(configuration.LEVELS), help="The least to log (default info).")
 @click.option("--log-file", metavar="PATH", help="Log to this file, which is turned over (default: stderr).")

@@ -81,6 +81,8 @@ def uncovered(why: str) -> str:
             return f"sysctl {setting}={raised}, as root of the daemon's user namespace"
         again = ", then start provd again" if "watches" not in setting else ""
         return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
+    if "table of mounts" in why:
+        return "let the daemon read /proc/self/mountinfo (mount /proc where it runs), then start it again"
     if _DENIED.search(why):
         return "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore"
     return ""

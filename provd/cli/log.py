@@ -40,6 +40,7 @@ Json = dict[str, Any]
         "c=$(provd clock)     # now read the files, or look at the object, then",
         "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
         "provd put replicas --value 3 --dep object:svc:api --fetched-at $c",
+        "c=$(provd clock)     # a new one, since replicas was put after the first",
         "provd put plan --value 'keep 3' --dep entry:replicas --fetched-at $c",
     ),
 )

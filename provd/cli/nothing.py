@@ -35,8 +35,9 @@ def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Js
 def tell_empty(client: Client, place: Json, *, sifted: bool) -> None:
     """That a list has nothing: of which place it is, and which roots have entries; `sifted`: all were not asked for."""
     where = place_of(client, place)
-    if sifted:
-        output.note(f"no such entries in {where}")
+    if sifted:  # that nothing is dirty is what one hopes for, and no news, in a place where something may be
+        if "root" in place and not _is_watched(client, local_path(place["root"])):
+            output.note(f"no such entries in {where}")
         return
     output.note(f"no entries in {where}")
     others = [wire_path(root) for root in names.watched(client)[:_ASKED]]

@@ -46,17 +46,22 @@ _TOLD: Final = frozenset(
         "filesystem",
     )
 )
+_ENTRIES: Final = {"revoked": "in the archive"}
 _STATES: Final = {"watching": "ok", "gone": "fail"}
 
 
-def lines(answer: Json, unit: Service | None, now: int) -> Iterator[str]:
-    """All that a status says, but whether it is well. `now` is in nanoseconds of the wall clock."""
+def lines(answer: Json, unit: Service | None, now: int, log_file: str = "") -> Iterator[str]:
+    """All that a status says, but whether it is well. `now` is in nanoseconds of the wall clock.
+
+    `log_file` is what the daemon writes its own log to, where that is a file and can be seen.
+    """
     yield from _row("daemon", _daemon(answer))
     if unit is not None:
         yield from _row("unit", _unit(unit))
     for place in ("socket", "state", "package"):
         if place in answer:
             yield from _row(place, output.name(answer[place]))
+    yield from _row("logs to", output.printable(log_file))
     yield ""
     yield from _roots(answer)
     yield ""
@@ -153,7 +158,7 @@ def _counts(value: Any) -> str:
     return (
         plain(value)
         if not isinstance(value, dict)
-        else ", ".join(f"{n} {output.printable(w)}" for w, n in value.items())
+        else ", ".join(f"{n} {_ENTRIES.get(w, output.printable(w))}" for w, n in value.items())
     )
 
 
@@ -164,7 +169,7 @@ def _answers(answer: Json) -> str:
     facts = [output.count(number(told, "count"), "question", "questions") + " since the start"]
     kinds = [f"{told[kind]} {kind}" for kind in ("fresh", "dirty", "unknown") if isinstance(told.get(kind), int)]
     if kinds and number(told, "count"):
-        facts.append(", ".join(kinds))
+        facts.append(f"verdicts {', '.join(kinds)}")
     half, most = times.micros(told.get("p50_us")), times.micros(told.get("p99_us"))
     if half and most:
         facts.append(f"half of them within {half}, 99 % within {most}")

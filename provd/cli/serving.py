@@ -126,11 +126,22 @@ def add(client: Client, roots: Sequence[bytes]) -> None:
 def already(client: Client, at: Place, roots: Sequence[bytes]) -> None:
     """Takes the daemon that runs for the one that was to be started; raises Failure where it is another."""
     same_state(client, at)
+    before = client.hello()["roots"]
     add(client, roots)
     hello = client.hello()
     output.note(f"already running (pid {hello['pid']})")
+    for root in hello["roots"]:
+        if root not in before:
+            output.note(f"now watching {output.name(root)}")
+    watches_any(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
+
+
+def watches_any(client: Client) -> None:
+    """Says so where nothing is watched."""
+    if not client.hello()["roots"]:
+        output.note("nothing is watched yet: provd watch add DIR")
 
 
 def same_state(client: Client, at: Place) -> str:

@@ -110,18 +110,20 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
         _no_backend(backend, service)
     state = places.state_dir(at.state)
     _would_start(service, socket, timeout)
+    done = "restarted" if service is not None and service.runs else "started"
     if service is None or not serving.runs_it(service, socket, timeout):
         client = background.reached(socket, timeout)
         if client is not None:
             with client:
                 state = serving.same_state(client, at)
                 serving.end(client, timeout)
+                done = "restarted"
         elif service is None:
             serving.alone(socket, at)
     if service is None:
-        _in_the_background(background.Wanted(state, socket, directories, backend), at, timeout, "restarted")
+        _in_the_background(background.Wanted(state, socket, directories, backend), at, timeout, done)
     else:
-        _as_a_service(service, services.manager(service).restart, socket, timeout, directories, "restarted")
+        _as_a_service(service, services.manager(service).restart, socket, timeout, directories, done)
     return 0
 
 
@@ -145,6 +147,8 @@ def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, don
     pid, here = background.start(wanted, timeout)
     if here:
         output.note(f"{done} in the background (pid {pid}); it logs to {output.printable(wanted.log)}")
+        with at.connect(timeout) as client:
+            serving.watches_any(client)
         return
     with at.connect(timeout) as client:  # somebody else was quicker
         serving.already(client, at, wanted.roots)
@@ -163,6 +167,7 @@ def _as_a_service(
     with serving.answer(socket, timeout) as client:
         serving.add(client, directories)
         output.note(f"{done} {service.name} (pid {client.hello()['pid']})")
+        serving.watches_any(client)
 
 
 def _no_backend(backend: str | None, service: Service) -> None:

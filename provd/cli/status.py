@@ -42,7 +42,7 @@ def _screen(at: Place) -> None:
     """The answer in a line, then the rest. Raises ProvdUnreachable."""
     from provd.cli import doctor, overview  # noqa: PLC0415  who wants JSON does not pay for it
     from provd.cli.doctor.facts import gather  # noqa: PLC0415
-    from provd.cli.doctor.results import FAIL, examine, findings_of  # noqa: PLC0415
+    from provd.cli.doctor.results import examine, findings_of  # noqa: PLC0415
 
     facts = gather(at)
     if facts.refusal is not None:
@@ -50,10 +50,9 @@ def _screen(at: Place) -> None:
     if facts.absence is not None:
         raise facts.absence
     findings = findings_of(examine(facts, doctor.CHECKS))
-    failed = any(finding.level == FAIL for finding in findings)
-    output.line(doctor.summary(len(findings), failed, ": provd doctor"))
+    output.line(doctor.summary(findings, ": provd doctor"))
     output.line()
-    for text in overview.lines(facts.answer, facts.unit, facts.now):
+    for text in overview.lines(facts.answer, facts.unit, facts.now, facts.log_file):
         output.line(text)
 
 

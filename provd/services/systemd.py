@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from typing import TYPE_CHECKING, Final
 
 from provd import places
@@ -248,16 +249,19 @@ class Systemd:
 
     def _begin(self, verb: str, timeout: float) -> None:
         self._systemctl("reset-failed", self.name, timeout=QUICK)  # after a row of crashes it would not start again
+        begun = int(time.time())
         ran = self._systemctl(verb, self.name, timeout=timeout)
         if ran.code:
+            if as_root := self._as_root(verb, self.name):
+                raise ServiceError(f"{self.name} is a unit of the system, which root tells: {ran.said}", as_root)
             if self.user is None:
                 self.check()  # it may be the manager that is not there
             read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
-            lines = self._runner([*read, "--since=-5min", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
+            lines = self._runner([*read, f"--since=@{begun}", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
             said = " / ".join(line.strip() for line in lines)
             hint = f"{' '.join(read)} -n 50" if said else "see in the foreground why: provd run"
-            message = f"systemd could not {verb} {self.name}: {said or ran.said}"
-            raise ServiceError(message, self._as_root(verb, self.name) or hint)
+            logged = f"; it logged: {said}" if said else ""
+            raise ServiceError(f"systemd could not {verb} {self.name}: {ran.said}{logged}", hint)
 
     def _must(self, *words: str) -> None:
         ran = self._systemctl(*words)

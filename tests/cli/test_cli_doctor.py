@@ -112,6 +112,7 @@ def _places(why: str, *names: str) -> list[Json]:
 
 
 _OVERLAY = "overlay hides changes of the layers below it and stores through mappings"
+_NO_TABLE = "the table of mounts cannot be read, so nobody knows what lies there"
 _ROOTS: list[tuple[str, str, Json, str, str]] = [
     ("root.gone", "fail", _root(state="gone", coverage="none"), "/r is gone", "provd watch rm /r"),
     (
@@ -124,6 +125,13 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
     (
         "root.polled",
         "warn",
+        _root(backend="poll", coverage="partial", uncovered=_places(_NO_TABLE, "/r"), why=_NO_TABLE),
+        "/r is polled",
+        "/proc/self/mountinfo",
+    ),
+    (
+        "root.polled",
+        "note",
         _root(backend="poll", coverage="partial", uncovered=_places(_OVERLAY, "/r"), why=_OVERLAY),
         "/r is polled",
         "local file system",

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import sys
+import tomllib
 import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_daemon import Cli, FakeDaemon, Refusal, verdict
+from support import HANG
 
 from provd.cli import output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _WIRE = "send fetched_at, root or scope"
 
@@ -145,3 +149,20 @@ def test_json_after_the_end_of_options_is_a_key(cli: Cli) -> None:
     cli.fake.answers["entry.check"] = Refusal("limit")
 
     assert cli("check", "--", "--json", code=5).out == ""
+
+
+def test_an_interrupt_while_the_command_is_imported_shows_nothing(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "provd", "try"], env=env, capture_output=True, check=False, timeout=HANG
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_the_installed_command_is_the_one_that_may_be_interrupted() -> None:
+    project = os.path.join(os.path.dirname(__file__), "..", "..", "pyproject.toml")
+    with open(project, "rb") as file:
+        assert tomllib.load(file)["project"]["scripts"] == {"provd": "provd.__main__:run"}

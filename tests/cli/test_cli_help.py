@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WITHOUT_JSON = {"run", "start", "stop", "restart", "exec", "service install", "service uninstall", "service print"}
-_WITHOUT_PLACE = {"service uninstall", "config path", "config check"}
+_WITHOUT_JSON |= {"config init"}
+_WITHOUT_PLACE = {"service uninstall", "config path", "config check", "config init"}
 _WITHOUT_DAEMON = {"try", "help", "completion"}
 
 

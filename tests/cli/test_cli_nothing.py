@@ -56,8 +56,9 @@ def test_a_key_that_is_not_there(cli: RealCli, command: str) -> None:
 def test_a_list_without_entries(cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("put", "summary", "--value", "v", "--no-deps")
     assert cli("ls").err == ""
-    assert cli("ls", "--dirty").err == f"no such entries in {cli.root}\n"
+    assert cli("ls", "--dirty").err == ""  # cron mails what is printed
     monkeypatch.chdir(other)
+    assert cli("ls", "--dirty").err.startswith(f"no such entries in {other}, which is in no watched directory")
 
     got = cli("ls")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -247,6 +248,7 @@ def test_where_the_manager_has_gone_it_runs_in_the_background(managed: Home) -> 
     assert done.err.splitlines() == [
         "provd: the manager of provd.service does not answer: going on without it",
         f"started in the background (pid {pid}); it logs to {managed.log}",
+        "nothing is watched yet: provd watch add DIR",
     ]
     assert managed.provd("stop").err.endswith("\nstopped\n")
 
@@ -391,7 +393,7 @@ def test_a_unit_of_the_system_is_roots(system: str, monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(ServiceError, match="root's to install"):
         list(Systemd(Notes(), "ci").install(Plan(("/opt/provd", "run")), _TEMPLATE))
-    with pytest.raises(ServiceError, match="Interactive authentication required") as caught:
+    with pytest.raises(ServiceError, match=r"unit of the system.*Interactive auth") as caught:
         Systemd(Notes(start=Ran(1, err="Interactive authentication required.")), "ci").start()
 
     assert caught.value.hint == "sudo systemctl start provd@ci.service"
@@ -399,12 +401,17 @@ def test_a_unit_of_the_system_is_roots(system: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_the_journal_says_is_the_reason() -> None:
+    begun = int(time.time())
     notes = Notes(start=Ran(1, err="Job failed"), journalctl=Ran(0, "provd: wrong\n  next: right\n"))
 
-    with pytest.raises(ServiceError, match=r"could not start provd.service: provd: wrong / next: right") as caught:
+    with pytest.raises(
+        ServiceError, match=r"start provd.service: Job failed; it logged: provd: wrong / next: right"
+    ) as caught:
         Systemd(notes).start()
 
     assert caught.value.hint == "journalctl --user -u provd.service -n 50"
+    since = next(word for call in notes.told for word in call if word.startswith("--since=@"))
+    assert int(since.removeprefix("--since=@")) >= begun  # and nothing of an earlier start
 
 
 def test_lingering_is_switched_on_only_when_asked() -> None:

@@ -49,11 +49,11 @@ roots
     last gap 2023-11-14 22:13:20, watched from here on: what happened before
              that shows by reading
 
-entries    2 active, 1 revoked
+entries    2 active, 1 in the archive
 actions    1 open
        5  object:o  (session s1)  open 1 min 30 s
-answers    9 questions since the start; 7 fresh, 1 dirty, 1 unknown; half of
-           them within 0.08 ms, 99 % within 1.25 ms
+answers    9 questions since the start; verdicts 7 fresh, 1 dirty, 1 unknown;
+           half of them within 0.08 ms, 99 % within 1.25 ms
 log        1,234 records, kept since 2023-11-14 22:13:20, 5 paths known
 store      96.0 KiB of at most 64.0 GiB (0.0 %)
 watcher    0 waiting, 0 losses, 1 scan, 2 watches
@@ -102,7 +102,7 @@ roots
   /gone  ✗ gone
     the directory is gone
 
-entries    2 active, 1 revoked
+entries    2 active, 1 in the archive
 actions    none open
 """
 
@@ -282,22 +282,23 @@ def test_the_screen_of_a_real_daemon(
     assert main(["status", "--socket", own.daemon.socket, "--state", own.daemon.state]) == 0
 
     lines = _normalised(capsys.readouterr().out, own).splitlines()
-    assert lines[0] in {"✓ all well", "! 1 thing to look at: provd doctor"}, "a polled file system is one thing"
-    assert lines[2:6] == [
+    assert lines[0] in {"✓ all well", "✓ all well, 1 note: provd doctor"}, "a polled file system is a note"
+    assert lines[2:7] == [
         f"daemon     version {__version__}, pid PID, up AGE, since TIME",
         "socket     HOME/s.sock",
         "state      HOME/state",
         f"package    {os.path.dirname(package)}",
+        "logs to    HOME/daemon.log",
     ]
     text = "\n".join(lines)
     for told in (
         "\n  HOME/root  ✓ watching by ",
         "\n    holds 1 file in 2 directories",
         "\n    last gap TIME, ",
-        "\nentries    1 active, 0 revoked",
+        "\nentries    1 active, 0 in the archive",
         "\nactions    1 open\n",
         "  object:svc  (session s1, note scale it)  open AGE",
-        "\nanswers    1 question since the start; 1 fresh, 0 dirty, 0 unknown; half of them",
+        "\nanswers    1 question since the start; verdicts 1 fresh, 0 dirty, 0",
         "1 audit of ",
         " records, kept since TIME, ",
         "run ID, log ID",

@@ -78,6 +78,7 @@ class Facts:
     refusal: RpcError | None = None
     peer: int | None = None
     peer_state: str = ""
+    log_file: str = ""
     directory: Directory | None = None
     own_directory: Directory | None = None
     config: str = ""
@@ -123,6 +124,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         refusal=refusal,
         peer=peer,
         peer_state=process.state(peer) if peer else "",
+        log_file=_log_file(peer),
         directory=seen,
         own_directory=seen if own == state else _directory(own),
         config=places.config_path(),
@@ -152,6 +154,16 @@ def _ask(socket: str, patience: float) -> tuple[Json, ProvdUnreachable | None, R
         told = ProvdUnreachable(f"what answers at {socket} is not provd", "name another --socket", "stranger")
         return {}, told, None, peer
     return answer, None, None, peer
+
+
+def _log_file(pid: int | None) -> str:
+    """The file that a process has as stderr; empty where it is none, or cannot be seen."""
+    try:
+        path = os.readlink(f"/proc/{pid}/fd/2") if pid else ""
+    except OSError:
+        return ""
+    is_file = path.startswith("/") and not path.startswith("/dev/") and not path.endswith(" (deleted)")
+    return path if is_file else ""
 
 
 def _within(work: Callable[[], T], late: T) -> T:
