@@ -7,7 +7,6 @@ belongs to one thread. What the daemon says is handed on as it came; only paths 
 from __future__ import annotations
 
 import binascii
-import errno
 import itertools
 import json
 import os
@@ -18,9 +17,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from provd import places
+from provd.reach import ProvdUnreachable, Silent, connect, stranger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+__all__ = ["MAX_LINE", "PROTOCOL", "Client", "ProvdUnreachable", "RpcError", "local_path", "wire_path"]
 
 Json = dict[str, Any]
 WirePath = str | dict[str, str]
@@ -29,23 +31,6 @@ PROTOCOL: Final = 1
 MAX_LINE: Final = 16 * 1024 * 1024
 _PIECE: Final = 65536  # below malloc's threshold for mapping memory anew at each read
 _TRIES: Final = 60  # a question is often answered before a sleeping process would have been woken
-_NAME_IT: Final = "name the daemon's socket with --socket or PROVD_SOCKET"
-
-
-class ProvdUnreachable(Exception):
-    """No daemon answers: no socket, refused, forbidden, vanished, or silent for too long.
-
-    `message` says where the client looked and why it failed, `hint` what to do next, `kind` the same in one word:
-    `absent stale file busy sandbox denied long stranger silent closed`, or `other`. `elsewhere` is the socket of
-    another daemon of this user, where one seems to listen.
-    """
-
-    def __init__(self, message: str, hint: str, kind: str = "other", elsewhere: str | None = None) -> None:
-        super().__init__(f"{message}; {hint}")
-        self.message = message
-        self.hint = hint
-        self.kind = kind
-        self.elsewhere = elsewhere
 
 
 class RpcError(Exception):
@@ -57,10 +42,6 @@ class RpcError(Exception):
         self.message = message
         self.hint = hint
         self.data = data or {}
-
-
-class _Silent(ProvdUnreachable):
-    """Nothing came in time."""
 
 
 def wire_path(path: str | bytes) -> WirePath:
@@ -94,7 +75,9 @@ class Client:
         self._buffer = bytearray()
         self._scanned = 0  # bytes of the buffer known to hold no newline
         self._notes: deque[Json] = deque()
-        self._socket = _connect(self.path, timeout)
+        self.greeting: Json | None = None
+        """What the last `hello` said."""
+        self._socket = connect(self.path, timeout)
 
     def __enter__(self) -> Self:
         """The client itself."""
@@ -125,7 +108,7 @@ class Client:
                 raise self._stranger()
         if isinstance(reply.get("error"), dict):
             raise _refusal(reply["error"])
-        if "result" not in reply:
+        if not isinstance(reply.get("result"), dict):  # every method answers with an object
             raise self._stranger()
         return reply["result"]
 
@@ -146,7 +129,7 @@ class Client:
         while not self._notes:
             try:
                 message = self._message(deadline, eager=False)
-            except _Silent:
+            except Silent:
                 return None
             if "method" in message:
                 self._notes.append(message)
@@ -177,7 +160,19 @@ class Client:
         if not _is_hello(answer):
             raise self._stranger()
         told: Json = answer
+        self.greeting = told
         return told
+
+    def greet(self, patience: float) -> None:
+        """Ask who answers, with fewer seconds than the client's: a daemon that hangs is told from slow work.
+
+        Raises ProvdUnreachable.
+        """
+        usual, self.timeout = self.timeout, patience
+        try:
+            self.hello()
+        finally:
+            self.timeout = usual
 
     def clock(self) -> str:
         """A token for this moment. Take it before looking at what a value is made from."""
@@ -244,6 +239,8 @@ class Client:
         """The next line, as JSON."""
         while (end := self._buffer.find(b"\n", self._scanned)) < 0:
             self._scanned = len(self._buffer)
+            if self._scanned > MAX_LINE:
+                raise self._stranger()  # the daemon sends no such line either
             try:
                 if not (eager and self._try_receive()):
                     self._receive(deadline)
@@ -254,7 +251,7 @@ class Client:
         self._scanned = 0
         try:
             message = self.decode(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             raise self._stranger()
@@ -292,15 +289,11 @@ class Client:
         self._buffer += piece
         return len(piece)
 
-    def _silent(self) -> ProvdUnreachable:
-        return _Silent(
-            f"the daemon at {self.path} did not answer within {self.timeout:g} s",
-            "try again, or see what it logs",
-            "silent",
-        )
+    def _silent(self) -> Silent:
+        return Silent(self.path, self.timeout or 0.0)
 
     def _stranger(self) -> ProvdUnreachable:
-        return ProvdUnreachable(f"what answers at {self.path} is not provd", _NAME_IT, "stranger")
+        return stranger(self.path)
 
     def _vanished(self, error: Exception) -> ProvdUnreachable:
         why = "" if isinstance(error, EOFError) else f" ({error})"
@@ -328,63 +321,3 @@ def _refusal(error: Json) -> RpcError:
     detail: Json = data if isinstance(data, dict) else {}
     message = detail.get("message") or error.get("message") or "refused"
     return RpcError(str(detail.get("code") or error.get("code")), str(message), str(detail.get("hint") or ""), detail)
-
-
-def _connect(path: str, timeout: float | None) -> socket.socket:
-    try:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    except OSError as error:
-        raise _unreachable(path, error) from None
-    try:
-        # Connected while blocking: without it a full queue of connections is an error instead of a wait.
-        if timeout is not None:
-            connection.setsockopt(
-                socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(timeout), int(timeout % 1 * 1e6))
-            )
-        connection.connect(path)
-    except OSError as error:
-        connection.close()
-        raise _unreachable(path, error) from None
-    return connection
-
-
-def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
-    """Why there is no connection, and what to do about it."""
-    run_it = f"start the daemon: provd start (or {_NAME_IT})"
-    allow_it = f"in an agent's sandbox, allow Unix sockets in {os.path.dirname(path)} or run the command outside it"
-    reason = error.strerror or str(error)
-    known = {
-        errno.ENOENT: (f"no daemon: there is no socket at {path}", run_it, "absent"),
-        errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it, "stale"),
-        errno.EAGAIN: (
-            f"the daemon at {path} takes no new connections",
-            "it is overloaded or stopped: try again",
-            "busy",
-        ),
-        errno.EPERM: (f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}", "sandbox"),
-        errno.EACCES: (
-            f"not allowed to connect to {path} ({reason})",
-            f"run as the daemon's user; {allow_it}",
-            "denied",
-        ),
-        # Python's own error, without a number: the path does not fit the kernel's address.
-        None: (f"the socket's path is too long for the system: {path}", _NAME_IT, "long"),
-    }
-    message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
-    if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
-        message, hint, kind = f"no daemon: {path} is a file, not a socket", _NAME_IT, "file"
-    there = _elsewhere(path) if kind in {"absent", "stale", "file"} else None
-    return ProvdUnreachable(message, hint if there is None else ask_it(there), kind, there)
-
-
-def _elsewhere(path: str) -> str | None:
-    from provd import elsewhere  # noqa: PLC0415  (only where nobody answers)
-
-    return elsewhere.listening(path)
-
-
-def ask_it(path: str) -> str:
-    """What to do where a daemon listens at another socket than the one that was asked."""
-    import shlex  # noqa: PLC0415
-
-    return f"a daemon of yours listens elsewhere: export PROVD_SOCKET={shlex.quote(path)}"

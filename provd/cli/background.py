@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from provd import elsewhere
 from provd.cli.command import Failure
-from provd.cli.process import NAP
+from provd.cli.process import NAP, hung
 from provd.client import Client, ProvdUnreachable
 from provd.services import ServiceError, itself
 
@@ -75,11 +75,12 @@ def reached(path: str, timeout: float) -> Client | None:
         raise
     try:
         client.hello()
-    except ProvdUnreachable:
+    except ProvdUnreachable as error:
+        pid = client.peer_pid()
         client.close()
         if _nobody(path):  # it ended while it was asked
             return None
-        raise
+        raise hung(error, pid) from None
     return client
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 import click
 
 from provd import places
-from provd.cli import completing
-from provd.client import Client
+from provd.cli import completing, process
+from provd.client import Client, ProvdUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,8 @@ HELP_NAMES: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max
 _AS_JSON: Final = "as_json"
 _JSON: Final = "provd.json"
 """Where a context keeps what a command found its option to be."""
+GREETING: Final = 5.0
+"""Seconds for a daemon to say who it is, which takes no work: one that does not hangs."""
 PATIENCE: Final = 30.0
 """Seconds to wait for the answer to a question."""
 WORK_PATIENCE: Final = 600.0
@@ -141,6 +143,11 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def least(timeout: float | None) -> float:
+    """The seconds for a greeting, where an answer may take so many."""
+    return GREETING if timeout is None else min(timeout, GREETING)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the daemon is, as the command line says it."""
@@ -153,8 +160,23 @@ class Place:
     @overload
     def connect(self, timeout: float | None, kind: type[C]) -> C: ...
     def connect(self, timeout: float | None = PATIENCE, kind: type[Client] = Client) -> Client:
-        """A connection, of that kind of client; raises ProvdUnreachable."""
-        return kind(places.socket_path(self.socket, self.state), timeout)
+        """A connection to a daemon that answers, of that kind of client; raises ProvdUnreachable, RpcError.
+
+        `timeout`: seconds for each answer to come, None without end. Whether it is provd and does not hang is asked
+        first, with less patience.
+        """
+        client = kind(places.socket_path(self.socket, self.state), least(timeout))
+        try:
+            client.greet(least(timeout))
+        except ProvdUnreachable as error:
+            pid = client.peer_pid()
+            client.close()
+            raise process.hung(error, pid) from None
+        except BaseException:
+            client.close()
+            raise
+        client.timeout = timeout
+        return client
 
 
 def connected(function: Function) -> Function:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _RELOAD: Final = "provd config reload"
 _RESTART: Final = "provd restart"
+_NOBODY: Final = frozenset({"absent", "stale", "file"})
+"""How a socket is where no daemon listens; in any other way there may be one."""
 
 
 @click.group(
@@ -182,8 +184,10 @@ def _daemon(at: Place, found: Json, values: Json) -> Json | None:
     try:
         with at.connect() as client:
             pid, told = client.hello()["pid"], client.call("daemon.config")
-    except ProvdUnreachable:
-        return None
+    except ProvdUnreachable as error:
+        if error.kind in _NOBODY:
+            return None
+        return {"error": {"code": "unreachable", "message": error.message, "hint": error.hint}}
     except RpcError as error:  # an older daemon, or one that stops
         return {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
     differs = {}
@@ -232,6 +236,8 @@ def _of_daemon(daemon: Json | None, told: Json) -> Iterator[str]:
         return
     if "error" in daemon:
         yield f"daemon  does not tell its settings: {output.printable(daemon['error']['message'])}"
+        if hint := daemon["error"]["hint"]:
+            yield f"  next: {output.printable(hint)}"
         return
     name = f"daemon  pid {daemon['pid']}"
     if daemon["path"] != told["config"]["path"]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd.cli import action, changed, child, codes, completing, hints, names, output, records
-from provd.cli.command import WORK_PATIENCE, Command, Failure, connected
+from provd.cli.command import WORK_PATIENCE, Command, Failure, connected, least
 from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ def _finish(run: _Run) -> None:
     The command has run, whatever becomes of this: trouble is told and changes no exit code.
     """
     try:
+        run.client.greet(least(None))  # one that hangs by now is not waited for
         if run.outcome != "aborted" and run.within:
             run.client.clock()  # places that are polled are looked at now
             run.changes = changed.since(run.client, run.clock, run.within, action=run.id, declared=run.declared)

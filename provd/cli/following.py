@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import records
+from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from provd.client import Client
 
 Json = dict[str, Any]
 
@@ -25,6 +28,30 @@ _WINDOW: Final = 1.0
 _END: Final = float("inf")
 _QUOTA: Final = 50
 """Mutations of one directory within a window that are shown one by one."""
+
+
+class Subscription:
+    """What the log sends from a clock on, and where to go on after the last of it."""
+
+    def __init__(self, client: Client, clock: str) -> None:
+        """Raises RpcError, ProvdUnreachable."""
+        self._client = client
+        self._clock = clock
+        answer = client.call("log.subscribe", clock=clock)
+        self._run = str(answer.get("clock", clock)).rpartition(":")[0]
+        self.complete = bool(answer.get("complete", True))
+
+    def next(self, wait: float | None = None) -> Json | None:
+        """The next notification; None where none comes within `wait` seconds. Raises ProvdUnreachable."""
+        try:
+            told = self._client.notification(wait)
+        except ProvdUnreachable as error:
+            hint = f"{error.hint}, then go on from here: provd log -f --since {self._clock}"
+            raise ProvdUnreachable(error.message, hint, error.kind) from None
+        record = (told or {}).get("params") or {}
+        if (told or {}).get("method") == "log.record" and isinstance(record.get("seq"), int):
+            self._clock = f"{self._run}:{record['seq']}"  # a clock ends with the number of its newest record
+        return told
 
 
 class Held:

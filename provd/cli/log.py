@@ -14,7 +14,7 @@ import click
 
 from provd.cli import names, output, records
 from provd.cli.command import WORK_PATIENCE, Command, connected, json_option
-from provd.cli.following import Follower
+from provd.cli.following import Follower, Subscription
 from provd.cli.screen import Screen
 from provd.client import local_path
 
@@ -214,8 +214,9 @@ def _follow_json(client: Client, found: list[Json], clock: str, paths: list[byte
     """The records found so far, then every record and every loss as it comes, one a line."""
     for record in found:
         output.line_json(record)
-    _subscribe(client, clock)
-    for notification in client.notifications():
+    subscription = _subscribe(client, clock)
+    while True:
+        notification = subscription.next() or {}
         told = notification.get("params") or {}
         if notification.get("method") == "log.record" and _wanted(told, paths):
             output.line_json(told)
@@ -231,11 +232,11 @@ def _follow(client: Client, found: list[Json], clock: str, paths: list[bytes], s
     try:
         for record in found:
             follower.take(record)
-        _subscribe(client, clock)
+        subscription = _subscribe(client, clock)
         while True:
             follower.show()
             sys.stdout.flush()
-            notification = client.notification(follower.wait()) or {}
+            notification = subscription.next(follower.wait()) or {}
             told = notification.get("params") or {}
             if notification.get("method") == "log.record" and _wanted(told, paths):
                 follower.take(told)
@@ -248,8 +249,10 @@ def _follow(client: Client, found: list[Json], clock: str, paths: list[bytes], s
         follower.show(all_of_it=True)
 
 
-def _subscribe(client: Client, clock: str) -> None:
-    _tell_whole(client.call("log.subscribe", clock=clock).get("complete", True), [])
+def _subscribe(client: Client, clock: str) -> Subscription:
+    subscription = Subscription(client, clock)
+    _tell_whole(subscription.complete, [])
+    return subscription
 
 
 def _wanted(record: Json, paths: list[bytes]) -> bool:

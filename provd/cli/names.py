@@ -103,7 +103,8 @@ def root_around(client: Client) -> bytes:
 
 def watched(client: Client) -> list[bytes]:
     """The watched roots, by their real paths."""
-    return [local_path(root) for root in client.hello()["roots"]]  # root.list would wait for every root's disk
+    told = client.greeting or client.hello()
+    return [local_path(root) for root in told["roots"]]  # root.list would wait for every root's disk
 
 
 def watched_around(client: Client) -> bytes | None:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from provd import __version__, places
+from provd import __version__
 from provd.cli import codes, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
@@ -54,8 +54,8 @@ _ENTRIES: Final = '"entries":['
 class LineClient(Client):
     """A client that sends lines as they are, and knows those of an answer as they came."""
 
-    def __init__(self, at: Place) -> None:
-        super().__init__(places.socket_path(at.socket, at.state), WORK_PATIENCE)
+    def __init__(self, path: str | None = None, timeout: float | None = WORK_PATIENCE) -> None:
+        super().__init__(path, timeout)
         self._came = b""
 
     def encode(self, request: Json) -> str:
@@ -118,7 +118,7 @@ def export(root: str | None, scope: str | None, everything: bool, lines: bool, a
         raise Usage("--all excludes --root and --scope", "give one of them")
     where = names.Scope(root, scope)
     count, left_out = 0, 0
-    with LineClient(at) as client:
+    with at.connect(WORK_PATIENCE, LineClient) as client:
         asked: Json = {"all": True} if everything else where.params(client)
         hello = client.hello()
         page = client.call("entry.export", **asked)
@@ -172,7 +172,7 @@ def import_(file: str, as_root: str | None, as_json: bool, at: Place) -> int:
 
     Each line stands alone: what cannot be taken is told by its number, and the others are. What is fresh here stays.
     """
-    with _opened(file) as source, LineClient(at) as client:
+    with _opened(file) as source, at.connect(WORK_PATIENCE, LineClient) as client:
         taking = _Taking(client, source, file)
         taking.header(as_root)
         taking.run()

@@ -12,6 +12,8 @@ import select
 import time
 from typing import TYPE_CHECKING, Final, Self
 
+from provd.client import ProvdUnreachable
+
 if TYPE_CHECKING:
     from provd.client import Client
 
@@ -35,7 +37,7 @@ class Process:
 
         Another number by the system means another namespace, where the daemon's own number means nothing here.
         """
-        pid = client.hello()["pid"]
+        pid = (client.greeting or client.hello())["pid"]
         return cls(pid if client.peer_pid() in (pid, None) else None)
 
     def __enter__(self) -> Self:
@@ -77,3 +79,14 @@ def state(pid: int) -> str:
             return file.read().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return ""
+
+
+def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:
+    """The same, with what to do about the process `pid` that listens, where it is one that does not answer."""
+    if error.kind != "silent" or not pid:
+        return error
+    if state(pid) == "T":
+        hint = f"its process is stopped, let it go on: kill -CONT {pid}; provd doctor tells more"
+    else:
+        hint = f"try again; provd doctor tells more; or end its process: kill -9 {pid}"
+    return ProvdUnreachable(error.message, hint, error.kind)

@@ -155,7 +155,7 @@ def same_state(client: Client, at: Place) -> str:
 
 def end(client: Client, timeout: float) -> None:
     """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable."""
-    with _process(client) as process:
+    with Process.of(client) as process:
         client.call("daemon.shutdown")
         deadline = time.monotonic() + timeout
         client.timeout = timeout
@@ -168,12 +168,3 @@ def end(client: Client, timeout: float) -> None:
         if not process.ended(deadline):
             message = f"{said} and its process {process.pid} still runs after {timeout:g} s"
             raise Failure(message, f"see what it logs, or end it: kill {process.pid}")
-
-
-def _process(client: Client) -> Process:
-    """The daemon's process; where the daemon does not answer, the system still knows its number."""
-    try:
-        return Process.of(client)
-    except ProvdUnreachable as error:
-        pid = client.peer_pid()
-        raise ProvdUnreachable(error.message, f"end its process: kill {pid}" if pid else error.hint) from None

@@ -85,8 +85,8 @@ def version(as_json: bool, at: Place) -> int:
     hello, absence = None, ""
     try:
         with at.connect() as client:
-            hello = client.hello()
-    except ProvdUnreachable as error:
+            hello = client.greeting
+    except (ProvdUnreachable, RpcError) as error:  # this command's own version is told all the same
         absence = error.message
     if as_json:
         output.line_json({"version": __version__, "daemon": hello})

@@ -15,14 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 import provd
+from provd import places
 from provd.cli import completing, output, scenes
 from provd.cli.command import Command, Failure
 from provd.cli.process import NAP
+from provd.cli.signals import Signals
 from provd.client import Client, ProvdUnreachable
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ _LONGEST: Final = 60
 _OURS: Final = ("PROVD_", "XDG_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
 _SERVICE: Final = ("RUNTIME_DIRECTORY", "STATE_DIRECTORY", completing.VARIABLE)
 _TOLD: Final = 2000
+_LOG: Final = "log"
+_STATE: Final = "state"
 
 
 @click.command(
@@ -48,10 +52,11 @@ def try_(keep: bool) -> int:
     installed, no other daemon is touched, nothing stays. Exit: 0 as the story says, 5 otherwise.
     """
     digest = _digest_command()
-    with _ended_by_signals(), _scratch(keep=keep) as home:
+    with Signals() as signals, _scratch(keep=keep) as home:
         environment = _environment(home)
         work = os.path.join(home, "work")
-        with _daemon(home, work, environment) as client:
+        with _daemon(home, work, environment) as process, signals.heeded(), _connect(process, home) as client:
+            client.call("root.add", path=work)  # answers when it is scanned
             for scene in scenes.SCENES:
                 _play(scene, digest, work, environment)
                 _judge(scene, client, work)
@@ -67,22 +72,6 @@ def _digest_command() -> str:
         if shutil.which(command.split(maxsplit=1)[0]):
             return command
     raise Failure("neither sha256sum nor shasum is here", "install coreutils, or put its directory on the PATH")
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """A signal that would end us does so by an exception, so that what was begun is cleared away."""
-
-    def end(number: int, _: object) -> NoReturn:
-        raise click.exceptions.Exit(128 + number)
-
-    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, end) for number in ours}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -118,14 +107,14 @@ def _write(path: str, content: str) -> None:
 def _environment(home: str) -> dict[str, str]:
     """The environment of the story: nothing of the user's daemon or settings is in it."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in _SERVICE}
-    own = {"PROVD_STATE_DIR": os.path.join(home, "state"), "XDG_CONFIG_HOME": os.path.join(home, "config")}
+    own = {"PROVD_STATE_DIR": os.path.join(home, _STATE), "XDG_CONFIG_HOME": os.path.join(home, "config")}
     return kept | own | {"PATH": f"{os.path.join(home, 'bin')}:{kept.get('PATH', os.defpath)}"}
 
 
 @contextlib.contextmanager
-def _daemon(home: str, work: str, environment: dict[str, str]) -> Iterator[Client]:
-    """A daemon that watches the workspace, and a connection to it; it has ended afterwards. Raises Failure."""
-    with open(os.path.join(home, "log"), "w+b") as log:
+def _daemon(home: str, work: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon that watches the workspace; it has ended afterwards."""
+    with open(os.path.join(home, _LOG), "wb") as log:
         process = subprocess.Popen(
             ["provd", "run", "--root", work],
             executable=os.path.join(home, "bin", "provd"),
@@ -137,9 +126,7 @@ def _daemon(home: str, work: str, environment: dict[str, str]) -> Iterator[Clien
             start_new_session=True,  # Ctrl-C is for us: we end it
         )
         try:
-            with _connect(process, os.path.join(home, "state", "provd.sock"), log.name) as client:
-                client.call("root.add", path=work)  # answers when it is scanned
-                yield client
+            yield process
         finally:
             process.terminate()
             _await(process)
@@ -153,14 +140,16 @@ def _await(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _connect(process: subprocess.Popen[bytes], socket: str, log: str) -> Client:
+def _connect(process: subprocess.Popen[bytes], home: str) -> Client:
+    """A connection to the daemon as soon as it listens; raises Failure."""
+    socket = os.path.join(home, _STATE, places.SOCKET_NAME)
     deadline = time.monotonic() + _PATIENCE
     while process.poll() is None and time.monotonic() < deadline:
         try:
             return Client(socket)
         except ProvdUnreachable:
             time.sleep(NAP)
-    with open(log, encoding="utf-8", errors="backslashreplace") as file:
+    with open(os.path.join(home, _LOG), encoding="utf-8", errors="backslashreplace") as file:
         said = file.read()[-_TOLD:].strip()
     raise Failure(f"the daemon of the demonstration did not start: {said}", "provd doctor looks for the reason")
 

@@ -126,6 +126,11 @@ class FakeDaemon:
         shutil.rmtree(self.home)
         assert self.misfits == []
 
+    @property
+    def questions(self) -> list[tuple[str, Json]]:
+        """All requests but those of who answers."""
+        return [each for each in self.asked if each[0] != "daemon.hello"]
+
     def params_of(self, method: str) -> Json:
         """The params of the newest request of that method, without the root where it is the current directory."""
         params = next(params for name, params in reversed(self.asked) if name == method)

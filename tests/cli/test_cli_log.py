@@ -79,7 +79,7 @@ def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 def test_clock(cli: Cli) -> None:
     assert cli("clock").out == "c:9\n"
     assert cli("clock", "--json").json == {"clock": "c:9"}
-    assert cli.fake.asked == [("log.clock", {}), ("log.clock", {})]
+    assert cli.fake.questions == [("log.clock", {}), ("log.clock", {})]
 
 
 def test_since_reads_all_pages(cli: Cli) -> None:
@@ -90,7 +90,7 @@ def test_since_reads_all_pages(cli: Cli) -> None:
 
     assert _seqs(got.out) == [1, 2, 3]
     assert got.err == "next: provd since c:3\n"
-    assert cli.fake.asked == [
+    assert cli.fake.questions == [
         ("log.since", {"clock": clock, "paths": [f"{cli.here}/a", "/b"], "limit": 1000}) for clock in ("c:0", "c:2")
     ]
     assert [json.loads(line) for line in cli("since", "c:0", "--json").out.splitlines()] == pages
@@ -179,7 +179,7 @@ def test_log_reads_on_until_all_are_there(cli: Cli) -> None:
 
     assert _seqs(cli("log", "-n", "5").out) == [2, 3, 4, 5, 6]
     asked = [{"last": 5, "limit": 5}, {"clock": "c:3", "limit": 3}, {"clock": "c:4", "limit": 2}]
-    assert [params for _, params in cli.fake.asked] == asked
+    assert [params for _, params in cli.fake.questions] == asked
     assert [json.loads(line) for line in cli("log", "-n", "5", "--json").out.splitlines()] == pages
 
 
@@ -191,7 +191,7 @@ def test_log_has_fewer_than_asked_for(cli: Cli) -> None:
 
 def test_log_of_nothing_reads_nothing(cli: Cli) -> None:
     assert cli("log", "-n", "0").out == ""
-    assert cli.fake.asked == [("log.clock", {})]
+    assert cli.fake.questions == [("log.clock", {})]
 
 
 def test_log_since(cli: Cli) -> None:
@@ -235,7 +235,8 @@ def test_log_follows_from_a_clock(cli: Cli) -> None:
     record, error = map(json.loads, got.out.splitlines())
     assert record == _numbered(1)[0]
     assert error["error"]["code"] == "unreachable"
-    assert cli.fake.asked == [("log.subscribe", {"clock": "c:0"})]
+    assert error["error"]["hint"].endswith(", then go on from here: provd log -f --since c:1")
+    assert cli.fake.questions == [("log.subscribe", {"clock": "c:0"})]
 
 
 _LOST = {"jsonrpc": "2.0", "method": "log.lost", "params": {"from": 5, "to": 9, "reason": "trimmed"}}
@@ -322,7 +323,7 @@ def test_log_of_a_path_looks_through_the_newest_records(cli: Cli) -> None:
     got = cli("log", "-n", "2", "--path", "a", "--path", "/b")
 
     assert (_seqs(got.out), got.err) == ([2, 3], "")
-    assert cli.fake.asked == [("log.since", asked | {"last": 10_000}), ("log.since", asked | {"clock": "c:2"})]
+    assert cli.fake.questions == [("log.since", asked | {"last": 10_000}), ("log.since", asked | {"clock": "c:2"})]
     got = cli("log", "-n", "4", "--path", "a")
     assert (_seqs(got.out), got.err) == ([1, 2, 3], "")
     page = cli("log", "-n", "2", "--path", "a", "--json").json

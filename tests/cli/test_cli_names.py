@@ -124,7 +124,7 @@ def test_a_root_that_is_not_utf8(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_root_by_name(cli: Cli) -> None:
     cli("check", "k", "--root", "sub/..")
 
-    assert cli.fake.asked == [("entry.check", {"key": "k", "root": f"{cli.here}/sub/.."})]
+    assert cli.fake.questions == [("entry.check", {"key": "k", "root": f"{cli.here}/sub/.."})]
 
 
 def test_keys_are_text(cli: Cli) -> None:

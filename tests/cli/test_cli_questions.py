@@ -89,7 +89,7 @@ def test_check_dependencies(cli: Cli) -> None:
     assert cli("check", "--dep", "f", "--dep", "object:o", "--fetched-at", "c:1", "--json", code=1).json == answer
     assert "dirty" in cli("check", "--dep", "f", "--fetched-at", "c:1", code=1).out
     asked = {"deps": [f"file:{cli.here}/f", "object:o"], "fetched_at": "c:1", "root": cli.here}
-    assert cli.fake.asked[1] == ("deps.check", asked)
+    assert cli.fake.questions[1] == ("deps.check", asked)
 
 
 @pytest.mark.parametrize(

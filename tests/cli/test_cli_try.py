@@ -102,6 +102,35 @@ def test_without_a_place_for_it(capfd: pytest.CaptureFixture[str], monkeypatch: 
     assert "\n  next: TMPDIR=DIR provd try" in told
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("moment", ["tempfile.mkdtemp", "subprocess.Popen", "shutil.rmtree"])
+def test_a_signal_at_the_moment_when_something_is_made_or_cleared_away(
+    home: Path, monkeypatch: pytest.MonkeyPatch, moment: str, number: int
+) -> None:
+    for name, value in _environment(home).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(scenes, "SCENES", ())
+    module, _, name = moment.partition(".")
+    doing = getattr(sys.modules[module], name)
+    started: list[Any] = []
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        signal.raise_signal(number)  # it comes before the caller has the result
+        started.append(doing(*arguments, **named))
+        signal.raise_signal(number)
+        return started[-1]
+
+    monkeypatch.setattr(f"{module}.{name}", interrupted)
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+    assert main(["try"]) == 128 + number
+
+    assert _left(home) == []
+    assert all(process.poll() is not None for process in started if process is not None and name == "Popen")
+    assert {each: signal.getsignal(each) for each in before} == before
+
+
 @contextlib.contextmanager
 def _telling(home: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
     """The story, when it has begun."""

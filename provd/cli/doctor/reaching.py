@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from provd.cli import output
 from provd.cli.doctor.results import Result, fail, ok, warn
-from provd.client import ask_it, local_path
+from provd.client import local_path
+from provd.reach import ask_it
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

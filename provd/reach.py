@@ -1,0 +1,107 @@
+"""How a client gets at the daemon's socket, and what is said where it does not.
+
+Rule: each way to fail has a message of where and why, and a hint of what to do; clients say them, and invent none.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from typing import Final
+
+NAME_IT: Final = "name the daemon's socket with --socket or PROVD_SOCKET"
+
+
+class ProvdUnreachable(Exception):
+    """No daemon answers: no socket, refused, forbidden, vanished, or silent for too long.
+
+    `message` says where the client looked and why it failed, `hint` what to do next, `kind` the same in one word:
+    `absent stale file busy sandbox denied long stranger silent closed`, or `other`. `elsewhere` is the socket of
+    another daemon of this user, where one seems to listen.
+    """
+
+    def __init__(self, message: str, hint: str, kind: str = "other", elsewhere: str | None = None) -> None:
+        super().__init__(f"{message}; {hint}")
+        self.message = message
+        self.hint = hint
+        self.kind = kind
+        self.elsewhere = elsewhere
+
+
+class Silent(ProvdUnreachable):
+    """Nothing came in time."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__(
+            f"the daemon at {path} did not answer within {seconds:g} s",
+            "try again; provd doctor tells whether it is stopped or hangs",
+            "silent",
+        )
+
+
+def stranger(path: str) -> ProvdUnreachable:
+    """What answers does not speak as provd does."""
+    return ProvdUnreachable(f"what answers at {path} is not provd", NAME_IT, "stranger")
+
+
+def connect(path: str, timeout: float | None) -> socket.socket:
+    """A connected socket; raises ProvdUnreachable. `timeout`: seconds, None to wait for ever."""
+    try:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _unreachable(path, error) from None
+    try:
+        # Connected while blocking: without it a full queue of connections is an error instead of a wait.
+        if timeout is not None:
+            connection.setsockopt(
+                socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(timeout), int(timeout % 1 * 1e6))
+            )
+        connection.connect(path)
+    except OSError as error:
+        connection.close()
+        raise _unreachable(path, error) from None
+    return connection
+
+
+def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
+    """Why there is no connection, and what to do about it."""
+    run_it = f"start the daemon: provd start (or {NAME_IT})"
+    allow_it = f"in an agent's sandbox, allow Unix sockets in {os.path.dirname(path)} or run the command outside it"
+    reason = error.strerror or str(error)
+    known = {
+        errno.ENOENT: (f"no daemon: there is no socket at {path}", run_it, "absent"),
+        errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it, "stale"),
+        errno.EAGAIN: (
+            f"the daemon at {path} takes no new connections",
+            "it is overloaded or stopped: try again",
+            "busy",
+        ),
+        errno.EPERM: (f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}", "sandbox"),
+        errno.EACCES: (
+            f"not allowed to connect to {path} ({reason})",
+            f"run as the daemon's user; {allow_it}",
+            "denied",
+        ),
+        # Python's own error, without a number: the path does not fit the kernel's address.
+        None: (f"the socket's path is too long for the system: {path}", NAME_IT, "long"),
+    }
+    message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
+    if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
+        message, hint, kind = f"no daemon: {path} is a file, not a socket", NAME_IT, "file"
+    there = _elsewhere(path) if kind in {"absent", "stale", "file"} else None
+    return ProvdUnreachable(message, hint if there is None else ask_it(there), kind, there)
+
+
+def _elsewhere(path: str) -> str | None:
+    from provd import elsewhere  # noqa: PLC0415  (only where nobody answers)
+
+    return elsewhere.listening(path)
+
+
+def ask_it(path: str) -> str:
+    """What to do where a daemon listens at another socket than the one that was asked."""
+    import shlex  # noqa: PLC0415
+
+    return f"a daemon of yours listens elsewhere: export PROVD_SOCKET={shlex.quote(path)}"

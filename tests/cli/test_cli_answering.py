@@ -1,0 +1,142 @@
+"""What answers is asked who it is first: what hangs, or is no provd, is told within seconds, by every command."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence, in_turn
+
+from provd.cli import command, process
+from provd.client import MAX_LINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COMMANDS = [
+    ["check", "k"],
+    ["get", "k"],
+    ["why", "k"],
+    ["ls"],
+    ["clock"],
+    ["since", "c:0"],
+    ["log"],
+    ["log", "-f"],
+    ["watch", "ls"],
+    ["watch", "add", "."],
+    ["action", "ls"],
+    ["action", "begin", "--write", "a"],
+    ["put", "k", "--value", "1", "--no-deps"],
+    ["confirm", "k", "--as-of-now"],
+    ["forget", "k"],
+    ["export"],
+    ["audit"],
+    ["config", "reload"],
+    ["exec", "--", "true"],
+    ["status", "--json"],
+    ["stop"],
+]
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDaemon]:
+    with FakeDaemon() as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.setattr(command, "GREETING", 0.2)
+    return Cli(fake, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize("asked", _COMMANDS, ids=" ".join)
+def test_what_is_not_provd(cli: Cli, asked: list[str]) -> None:
+    for strange in ({}, [], None, "x", Raw(b"[" * 200_000 + b"\n"), Raw(b"\xff\xfe hello\n")):
+        cli.fake.answers["daemon.hello"] = strange
+
+        assert cli(*asked, code=3).err.startswith(f"provd: what answers at {cli.fake.path} is not provd")
+
+    assert cli.fake.questions == []
+
+
+@pytest.mark.parametrize("asked", _COMMANDS, ids=" ".join)
+def test_what_hangs(cli: Cli, asked: list[str]) -> None:
+    cli.fake.answers["daemon.hello"] = Silence()
+
+    err = cli(*asked, code=3).err
+
+    assert err.startswith(f"provd: the daemon at {cli.fake.path} did not answer within 0.2 s")
+    if process.state(os.getpid()):  # it is us
+        assert f"provd doctor tells more; or end its process: kill -9 {os.getpid()}" in err
+
+
+def test_what_is_stopped(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.fake.answers["daemon.hello"] = Silence()
+    monkeypatch.setattr(process, "state", lambda _: "T")
+
+    assert f"let it go on: kill -CONT {os.getpid()}" in cli("check", "k", code=3).err
+
+
+def test_an_answer_without_end(cli: Cli) -> None:
+    cli.fake.answers["log.clock"] = Raw(b"x" * (MAX_LINE + 200_000))
+
+    assert "is not provd" in cli("clock", code=3).err
+
+
+@pytest.mark.parametrize("strange", [[], None, "x", 7])
+def test_an_answer_that_is_no_object(cli: Cli, strange: Any) -> None:
+    cli.fake.answers["daemon.audit"] = strange
+
+    assert "is not provd" in cli("audit", code=3).err
+
+
+def test_no_metrics_of_what_is_not_provd(cli: Cli) -> None:
+    cli.fake.answers["daemon.hello"] = {}
+
+    got = cli("status", "--prometheus", code=3)
+
+    assert "\nprovd_up 0\n" in got.out
+    assert "is not provd" in got.err
+
+
+def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli) -> None:
+    cli.fake.answers["daemon.hello"] = Silence()
+
+    got = cli("exec", "--anyway", "--", "sh", "-c", "exit 7", code=7)
+
+    assert "it is run all the same" in got.err
+
+
+def test_a_daemon_that_hangs_when_the_command_has_ended(cli: Cli) -> None:
+    cli.fake.answers |= {
+        "daemon.hello": in_turn(HELLO, Silence()),
+        "log.clock": {"clock": "c:1"},
+        "action.begin": {"id": 7},
+        "action.list": {"actions": []},
+    }
+
+    got = cli("exec", "--", "sh", "-c", "exit 7", code=7)
+
+    assert "what it changed is not known: the daemon at" in got.err
+    assert "did not answer within 0.2 s" in got.err
+
+
+def test_the_settings_of_a_daemon_that_hangs(cli: Cli) -> None:
+    cli.fake.answers["daemon.hello"] = Silence()
+
+    out = cli("config", "show").out
+
+    assert "daemon  does not tell its settings: " in out
+    assert "none answers" not in out
+
+
+def test_the_version_is_told_whatever_the_daemon_says(cli: Cli) -> None:
+    for answer in (Silence(), Refusal("version", "only protocol 2"), {}):
+        cli.fake.answers["daemon.hello"] = answer
+
+        got = cli("version")
+
+        assert got.out.startswith("provd ")
+        assert got.err
