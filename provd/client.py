@@ -106,8 +106,8 @@ class Client:
                 break  # an error without an id is about a line that the daemon could not take apart: ours
             elif "id" not in reply:
                 raise self._stranger()
-        if isinstance(reply.get("error"), dict):
-            raise _refusal(reply["error"])
+        if isinstance(error := reply.get("error"), dict) and error.get("code") is not None:
+            raise _refusal(error)
         if not isinstance(reply.get("result"), dict):  # every method answers with an object
             raise self._stranger()
         return reply["result"]
@@ -224,7 +224,11 @@ class Client:
         except UnicodeEncodeError:
             raise ValueError("a string of the request is not UTF-8: names travel by wire_path") from None
         if len(line) > MAX_LINE:
-            raise RpcError("limit", f"the request is {len(line)} bytes long", "at most 16 MiB: send less at once")
+            raise RpcError(
+                "limit",
+                f"the request is {len(line)} bytes long",
+                "at most 16 MiB: send less at once; of a value, keep a path to it instead",
+            )
         self._socket.settimeout(self.timeout)
         try:
             self._socket.sendall(line)

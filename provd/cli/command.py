@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 import click
 
 from provd import places
-from provd.cli import completing, process
+from provd.cli import completing
 from provd.client import Client, ProvdUnreachable
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ WORK_PATIENCE: Final = 600.0
 
 
 _REPEATS: Final = " May be repeated."
-NEAR: Final = 0.6
-"""How alike a wrong name and its suggestion must be: `lgo` is `log`, `bogus` is nothing."""
+_NEAR: Final = 0.65
+"""How alike a wrong name and its suggestion must be: `lgo` is `log`, `bogus` is nothing, and no `history` is `try`."""
 
 
 class Failure(Exception):
@@ -137,8 +137,8 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that `args` names; raises Usage with the nearest name."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=NEAR)
-            hint = f"did you mean {ctx.command_path} {near[0]}? " if near else ""
+            near = nearest(args[0], self.list_commands(ctx))
+            hint = f"did you mean {ctx.command_path} {near}? " if near else ""
             raise Usage(f"there is no command {args[0]!r}", f"{hint}{ctx.command_path} --help lists all")
         return super().resolve_command(ctx, args)
 
@@ -169,6 +169,8 @@ class Place:
         try:
             client.greet(least(timeout))
         except ProvdUnreachable as error:
+            from provd.cli import process  # noqa: PLC0415  (only where it does not answer)
+
             pid = client.peer_pid()
             client.close()
             raise process.hung(error, pid) from None
@@ -231,3 +233,17 @@ def number_or_text(text: str | None) -> int | str | None:
 def given(**params: Any) -> dict[str, Any]:
     """The parameters that have a value; None stands for an option that was not given."""
     return {name: value for name, value in params.items() if value is not None}
+
+
+def read_when(fetched_at: str | None, as_of_now: bool) -> dict[str, Any]:
+    """When what a value rests on was read, as a put says it; raises Usage where two moments are given."""
+    if fetched_at is not None and as_of_now:
+        message = "--fetched-at and --as-of-now exclude each other"
+        raise Usage(message, "--fetched-at where it was read before, --as-of-now where it is true of what is there")
+    return given(fetched_at=fetched_at, as_of="put" if as_of_now else None)
+
+
+def nearest(word: str, names: Sequence[str]) -> str | None:
+    """The name that a wrong one was likely meant to be: one that begins so, else one that looks alike."""
+    begun = [name for name in names if word and name.startswith(word)]
+    return next(iter(begun or difflib.get_close_matches(word, names, n=1, cutoff=_NEAR)), None)

@@ -20,6 +20,7 @@ from provd.cli.command import (
     given,
     json_option,
     number_or_text,
+    read_when,
     root_option,
     scope_option,
 )
@@ -77,7 +78,8 @@ def confirm(
     Exits as check does, by the new verdict. Refused where another value was put meanwhile.
     """
     where = names.Scope(root, scope)
-    if fetched_at is None and not as_of_now and summed is None:
+    timed = read_when(fetched_at, as_of_now)
+    if not timed and summed is None:
         raise Usage("nothing says when the sources were read again", f"--sums, --as-of-now, or {hints.LOOK_AGAIN}")
     wanted = names.key(key)
     read = [] if summed is None else sums.dependencies(summed)
@@ -86,7 +88,6 @@ def confirm(
         # It is not asked whether it is fresh: nothing needs to be read for that.
         there = client.get(wanted, even_if=["dirty", "unknown"], deps=True, revalidate=False, **place)
         version = _version(there, wanted, based_on)
-        timed = given(fetched_at=fetched_at, as_of="put" if as_of_now else None)
         again = {"deps": _dependencies(there, read, timed, wanted), "based_on": version} | timed | place
         again |= {name: there[name] for name in ("value", "meta") if name in there}
         again |= given(session=session, turn=number_or_text(turn))

@@ -80,7 +80,7 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
         for item in mismatches:
             output.line(f"{output.verdict_word('dirty')}  {output.name(item['path'])}  {_difference(item)}")
         compared = output.count(answer.get("files", 0), "file", "files")
-        output.note(f"{compared} compared, {len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}")
+        output.line(f"{compared} compared, {len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}")
     return codes.FOUND if mismatches else 0
 
 

@@ -20,6 +20,7 @@ from provd.cli.command import (
     json_option,
     number_or_text,
     read_file,
+    read_when,
     root_option,
     scope_option,
 )
@@ -91,9 +92,10 @@ def put(
     if sums == "-" and value["value_file"] == "-":
         raise Usage("--sums - and --value-file - both read stdin", "give one of them as a file")
     params: dict[str, Any] = {"key": names.key(key)}
-    params["deps"] = _dependencies(deps, sums, no_deps, timed=as_of_now or fetched_at is not None)
+    read = read_when(fetched_at, as_of_now)
+    params["deps"] = _dependencies(deps, sums, no_deps, timed=bool(read))
     params |= _value(**value)
-    params |= given(fetched_at=fetched_at, as_of="put" if as_of_now else None, based_on=based_on, op=op)
+    params |= read | given(based_on=based_on, op=op)
     params |= given(session=session, turn=number_or_text(turn))
     if meta is not None:
         params["meta"] = _parsed(names.text(meta, "--meta"), "--meta")

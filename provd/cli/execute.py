@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd.cli import action, changed, child, codes, completing, hints, names, output, records
-from provd.cli.command import WORK_PATIENCE, Command, Failure, connected, least
+from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
 from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def exec_(
     where no daemon answers (3) or where --if-usable refuses (5). Without --write what changes below
     the watched root around here is kept as its doing.
     """
+    if not command[0]:
+        raise Usage("the command is empty", "name a program behind --")
     where = names.Scope(root, scope)
     params = action.description(**described)
     try:

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 TAKE_CLOCK: Final = "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock"
 LOOK_AGAIN: Final = "c=$(provd clock), look again, then --fetched-at $c"
+_VERSIONS: Final = (
+    "the daemon is of another version than this command: provd version tells both, provd restart ends that"
+)
 _REFUSED: Final = {
+    "-32601": _VERSIONS,  # no such method
     "clock.missing": TAKE_CLOCK,
-    "method": "the daemon is of another version than this command: provd version tells both, provd restart ends that",
+    "method": _VERSIONS,
     "root.ambiguous": "--root DIR, or --scope NAME for what belongs to no directory; provd watch ls lists the roots",
     "root.missing": "name a directory that exists; provd watch ls lists the roots",
     "action.stale": "look again, put the entries anew, then begin",

@@ -129,6 +129,8 @@ def _here() -> bytes | None:
 
 
 def _joined(given: bytes, kind: bytes) -> bytes:
+    if not given:  # a variable that is not set, most likely: never the current directory
+        raise Usage("an empty path names nothing", "name a file or a directory; . is the current one")
     if given.startswith(b"/"):
         return given
     try:

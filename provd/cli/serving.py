@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -112,7 +111,7 @@ def alone(socket: str, at: Place) -> None:
     """Raises Failure where another daemon of this user runs, and nobody said that a second one is meant."""
     if at.socket is None and at.state is None and (there := elsewhere.listening(socket)) is not None:
         message = f"another daemon of yours listens at {there}: a second one would not know what that one knows"
-        quoted = shlex.quote(there)
+        quoted = output.quoted(there)
         hint = f"export PROVD_SOCKET={quoted}, stop it (provd stop --socket {quoted}), or say --state DIR for a second"
         raise Failure(message, hint)
 

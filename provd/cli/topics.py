@@ -5,14 +5,13 @@ Rule: a topic fits a screen and says what the contract says, in the words of the
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from provd.cli import output
-from provd.cli.command import NEAR, Command, Usage
+from provd.cli.command import Command, Usage, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,10 +146,10 @@ def _described(root: click.Context, words: Sequence[str]) -> click.Context:
 
 
 def _nearest(there: click.Context, word: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, names, n=1, cutoff=NEAR)
+    near = nearest(word, names)
     below = f"{_typed(there)} " if there.parent is not None else ""
     known = f"provd help {below}".rstrip() + " lists all"
-    return f"did you mean provd help {below}{near[0]}? {known}" if near else known
+    return f"did you mean provd help {below}{near}? {known}" if near else known
 
 
 def _typed(there: click.Context) -> str:

@@ -12,7 +12,7 @@ import click
 
 from provd.cli import names, output, roots
 from provd.cli.command import Command, Group, connected, given, json_option
-from provd.client import local_path
+from provd.client import local_path, wire_path
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
@@ -32,14 +32,15 @@ def watch() -> None:
 def add(directories: tuple[str, ...], ignore: tuple[str, ...], no_wait: bool, as_json: bool, at: Place) -> int:
     """Watch directories; returns when they are scanned."""
     rules = [names.text(pattern, "--ignore") for pattern in ignore] or None
+    paths = [names.absolute(directory) for directory in directories]
     with at.connect(timeout=None) as client:
-        for directory in directories:
-            params = given(path=names.path(directory), ignore=rules, wait=False if no_wait else None)
+        for path in paths:
+            params = given(path=wire_path(path), ignore=rules, wait=False if no_wait else None)
             answer = client.call("root.add", **params)
             if as_json:
                 output.line_json(answer)
             else:
-                _tell_added(answer["roots"], os.path.realpath(names.absolute(directory)))
+                _tell_added(answer["roots"], os.path.realpath(path))
     return 0
 
 
@@ -64,13 +65,14 @@ def _added(root: dict[str, Any]) -> str:
 @connected
 def rm(directories: tuple[str, ...], as_json: bool, at: Place) -> int:
     """Stop watching directories. Their entries stay, and are judged by reading."""
+    paths = [names.path(directory) for directory in directories]
     with at.connect() as client:
-        for directory in directories:
-            answer = client.call("root.remove", path=names.path(directory))
+        for path in paths:
+            answer = client.call("root.remove", path=path)
             if as_json:
                 output.line_json(answer)
             else:
-                output.note(f"no longer watched: {output.name(names.path(directory))}")
+                output.note(f"no longer watched: {output.name(path)}")
     return 0
 
 

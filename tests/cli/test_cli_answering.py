@@ -53,6 +53,7 @@ def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 @pytest.mark.parametrize("asked", _COMMANDS, ids=" ".join)
 def test_what_is_not_provd(cli: Cli, asked: list[str]) -> None:
+    strange: Any
     for strange in ({}, [], None, "x", Raw(b"[" * 200_000 + b"\n"), Raw(b"\xff\xfe hello\n")):
         cli.fake.answers["daemon.hello"] = strange
 
@@ -133,6 +134,7 @@ def test_the_settings_of_a_daemon_that_hangs(cli: Cli) -> None:
 
 
 def test_the_version_is_told_whatever_the_daemon_says(cli: Cli) -> None:
+    answer: Any
     for answer in (Silence(), Refusal("version", "only protocol 2"), {}):
         cli.fake.answers["daemon.hello"] = answer
 
@@ -140,3 +142,16 @@ def test_the_version_is_told_whatever_the_daemon_says(cli: Cli) -> None:
 
         assert got.out.startswith("provd ")
         assert got.err
+
+
+@pytest.mark.parametrize("error", [b'{"id":2,"error":{}}\n', b'{"id":2,"error":"no"}\n'])
+def test_an_error_without_a_code(cli: Cli, error: bytes) -> None:
+    cli.fake.answers["log.clock"] = Raw(error)
+
+    assert "is not provd" in cli("clock", code=3).err
+
+
+def test_a_method_that_the_daemon_does_not_have(cli: Cli) -> None:
+    cli.fake.answers["log.clock"] = Raw(b'{"id":2,"error":{"code":-32601,"message":"no method"}}\n')
+
+    assert "provd restart ends that" in cli("clock", code=5).err

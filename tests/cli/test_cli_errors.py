@@ -86,11 +86,11 @@ def test_a_refused_action_names_what_is_not_usable(cli: Cli) -> None:
         (["check", "--json"], 2, "usage"),
         (["check", "k", "--json", "--verfy", "x"], 2, "usage"),
         (["chekc", "--json"], 2, "usage"),
-        (["get", "k", "--json"], 5, "internal"),
+        (["log", "--json"], 5, "internal"),
     ],
 )
 def test_an_error_as_json(cli: Cli, arguments: list[str], exit_code: int, code: str) -> None:
-    cli.fake.answers |= {"entry.check": Refusal("root.ambiguous", "which root?", _WIRE), "entry.get": 17}
+    cli.fake.answers |= {"entry.check": Refusal("root.ambiguous", "which root?", _WIRE), "log.since": {}}
 
     got = cli(*arguments, code=exit_code)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Hangup, Stream
+from fake_daemon import Cli, FakeDaemon, Hangup, Silence, Stream
 
-from provd.cli import process
+from provd.cli import command, process
 from provd.client import Client
 
 if TYPE_CHECKING:
@@ -95,10 +95,19 @@ def test_a_connection_that_stays(cli: Cli) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there the system names the peer")
-def test_a_daemon_that_does_not_answer(cli: Cli) -> None:
-    cli.fake.answers["daemon.hello"] = Hangup()
+def test_a_daemon_that_does_not_answer(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.fake.answers["daemon.hello"] = Silence()
+    monkeypatch.setattr(command, "GREETING", 0.1)
 
-    assert f"next: end its process: kill {os.getpid()}" in cli("stop", code=3).err
+    assert f"or end its process: kill -9 {os.getpid()}" in cli("stop", code=3).err
+
+
+def test_the_process_of_a_stranger_is_not_to_be_ended(cli: Cli) -> None:
+    answer: Any
+    for answer in (Hangup(), {}):
+        cli.fake.answers["daemon.hello"] = answer
+
+        assert "kill" not in cli("stop", code=3).err
 
 
 def test_no_daemon(cli: Cli) -> None:

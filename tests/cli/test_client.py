@@ -64,7 +64,7 @@ def test_methods_send_what_they_are_given(fake: FakeDaemon) -> None:
 
 
 def test_an_answer_of_many_pieces(fake: FakeDaemon) -> None:
-    big = {"clock": "é" * 3_000_000}
+    big = {"clock": "é" * 2_500_000}
     fake.answers["log.clock"] = in_turn(big, {"clock": "c:2"})
     with Client(fake.path) as client:
         assert client.clock() == big["clock"]

@@ -6,7 +6,6 @@ Rule: the daemon's places are judged only where this command sees the same files
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import output, times
@@ -58,7 +57,7 @@ def _room(seen: Directory) -> str:
 
 
 def _directory(facts: Facts, seen: Directory) -> Iterator[Result]:
-    quoted = shlex.quote(seen.path)
+    quoted = output.quoted(seen.path)
     if seen.network:
         why = "the store is not safe there: a daemon refuses to start"
         yield fail("state.network", f"{seen.path} lies on a network file system", why, "give a --state on a local disk")
@@ -108,7 +107,7 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
             "store.aside",
             f"a store that could not be opened lies at {output.printable(path)}",
             "its entries and clocks are not known any more; a new log was begun",
-            f"keep it to have it looked at, or: rm -r {shlex.quote(path)}",
+            f"keep it to have it looked at, or: rm -r {output.quoted(path)}",
         )
     migrated = facts.answer.get("migrated")
     if isinstance(migrated, dict) and (at := migrated.get("kept")):

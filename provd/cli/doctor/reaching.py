@@ -6,7 +6,6 @@ Rule: a daemon that cannot be asked is one finding with the reason; what only it
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Final
 
 from provd.cli import output
@@ -122,7 +121,7 @@ def others(facts: Facts) -> Iterator[Result]:
         holder = directory.holder
         if holder is None or holder.pid == pid:
             continue
-        stop = f"provd stop --socket {shlex.quote(holder.socket)}" if holder.socket else f"kill {holder.pid}"
+        stop = f"provd stop --socket {output.quoted(holder.socket)}" if holder.socket else f"kill {holder.pid}"
         yield warn(
             "daemons",
             f"two daemons run: process {pid} answers here, process {holder.pid} holds {directory.path}",
@@ -151,7 +150,7 @@ def _well(it: Service) -> str:
 def _unit(facts: Facts, it: Service) -> Iterator[Result]:
     program = it.command[0] if it.command else ""
     pid = facts.answer.get("pid")
-    log = f"journalctl {'--user ' if it.manager == 'systemd-user' else ''}-u {shlex.quote(it.name)} -n 50"
+    log = f"journalctl {'--user ' if it.manager == 'systemd-user' else ''}-u {output.quoted(it.name)} -n 50"
     logs = "its log in the service's file" if it.manager == "launchd" else log
     if program.startswith("/") and not os.path.exists(program):
         yield fail("unit.program", f"{it.name} runs {program}, which is not there", "", "provd service install")

@@ -6,7 +6,6 @@ Rule: what is not watched is answered by reading, so it warns; only where nothin
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import gaps as meanings
@@ -51,7 +50,7 @@ def _root(root: dict[str, Any], now: int) -> Iterator[Result]:
     name = output.name(root.get("path", "?"))
     state, coverage, backend = (roots.word(root, field) for field in ("state", "coverage", "backend"))
     if state == "gone":
-        quoted = shlex.quote(os.fsdecode(local_path(root.get("path", "?"))))
+        quoted = output.quoted(os.fsdecode(local_path(root.get("path", "?"))))
         yield fail("root.gone", f"{name} is gone", roots.meaning(root), f"bring it back, or: provd watch rm {quoted}")
         return
     if state == "scanning":

@@ -1,0 +1,70 @@
+"""What a command line must not say: it is refused before anything is asked or done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_daemon import Cli, FakeDaemon
+
+from provd.cli import output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    with FakeDaemon() as daemon:
+        yield Cli(daemon, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["watch", "add", "a", ""],
+        ["watch", "rm", ""],
+        ["since", "c:0", "--path", ""],
+        ["log", "--path", ""],
+        ["check", "k", "--root", ""],
+        ["audit", "--root", ""],
+        ["ls", "--touching", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_not_the_current_directory(cli: Cli, asked: list[str]) -> None:
+    assert "an empty path names nothing\n  next: name a file" in cli(*asked, code=2).err
+    assert cli.fake.questions == []
+
+
+@pytest.mark.parametrize("asked", [["put", "k", "--value", "1", "--dep", "f"], ["confirm", "k"]], ids=" ".join)
+def test_two_moments(cli: Cli, asked: list[str]) -> None:
+    err = cli(*asked, "--as-of-now", "--fetched-at", "c:1", code=2).err
+
+    assert "--fetched-at and --as-of-now exclude each other" in err
+    assert cli.fake.asked == []
+
+
+def test_an_empty_command(cli: Cli) -> None:
+    assert "the command is empty" in cli("exec", "--", "", code=2).err
+    assert cli.fake.asked == []
+
+
+def test_the_name_that_was_meant(cli: Cli) -> None:
+    assert "did you mean provd help exit-codes? " in cli("help", "exit", code=2).err
+    assert "did you mean provd doctor? " in cli("doc", code=2).err
+    assert "did you mean" not in cli("history", code=2).err
+
+
+@pytest.mark.parametrize(
+    "name", [b"plain", b"it's a", b"new\nline", b"tab\t'q'\\", b"\xff\xc3", b"$(touch PWN) \x1b[31m"]
+)
+def test_a_name_that_is_printed_can_be_pasted(name: bytes) -> None:
+    quoted = output.quoted(os.fsdecode(name))
+
+    assert quoted.isprintable()
+    if bash := shutil.which("bash"):
+        assert subprocess.run([bash, "-c", f"printf %s {quoted}"], capture_output=True, check=True).stdout == name
