@@ -69,6 +69,7 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.completing",
         "provd.cli.hints",
         "provd.cli.names",
+        "provd.cli.nothing",
         "provd.cli.output",
         "provd.cli.sums",
         "provd.cli.verdicts",
