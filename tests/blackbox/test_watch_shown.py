@@ -274,9 +274,10 @@ def test_times_younger_than_the_clock_by_less_than_the_step(place: Workspace) ->
 
 
 def test_times_set_to_long_ago_prove_nothing(place: Workspace) -> None:
+    clock = place.clock()
     place.write("f", "just written\n")
     os.utime(place.path("f"), (1, 1))
-    refused(place, "file:f")
+    refused(place, "file:f", clock)
 
 
 def test_times_set_to_the_future(place: Workspace) -> None:
