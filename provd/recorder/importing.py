@@ -32,6 +32,8 @@ from provd.store.precedents import Imported, Precedents, note_imported, note_wan
 
 _SLICE: Final = 250
 """Lines taken in one command: others are committed in between."""
+_NEVER: Final = -1
+"""Before every position: the precedent is here, and no evidence of it was taken from a line."""
 _PATIENCE: Final = 30.0
 _ATTEMPTS: Final = 16
 
@@ -213,7 +215,8 @@ class Bring:
             return self._activate(writer, entry, wanted, active, same=same)
         if not same:
             return self._archive(writer, entry, active, "late", Outcome.LATE)
-        self._note(writer, active.version)
+        if known is None:
+            self._note(writer, active.version, renewed=_NEVER)
         return Outcome.UNCHANGED
 
     def _is_equal(self, active: Entry) -> bool:
@@ -270,11 +273,12 @@ class Bring:
 
     def _version(self, writer: Writer, kept: Kept, made: str) -> int | None:
         """The version here of what an `entry:` dependency rested on there; None where that is not here."""
-        known = Precedents(writer).imported(_below(self.coming.id, kept), made)
+        below, precedents = _below(self.coming.id, kept), Precedents(writer)
+        known = precedents.imported(below, made)
         if known is not None:
             return known.version
-        since = self._clocks.since(made)
-        return since.position if since.exact else None
+        since = self._clocks.since(made, writer.head())
+        return since.position if since.exact and precedents.holds(below, since.position) else None
 
     def _activate(
         self, writer: Writer, entry: Entry, wanted: list[Rested], active: Entry | None, *, same: bool = False
@@ -307,10 +311,11 @@ class Bring:
             records.EntryChange(writer.now, event, there.scope, there.key, version, superseded, line.session, line.turn)
         )
 
-    def _note(self, writer: Writer, version: int) -> None:
-        """Keeps what the line is here, and tells those that waited for it."""
+    def _note(self, writer: Writer, version: int, renewed: int | None = None) -> None:
+        """Keeps what the line is here and how new its evidence, and tells those that waited for it."""
         made, there = self.coming.line.made, self.coming.id
-        for waiting in note_imported(writer, there, made, Imported(version, self.coming.renewed)):
+        here = Imported(version, self.coming.renewed if renewed is None else renewed)
+        for waiting in note_imported(writer, there, made, here):
             entry = writer.entry(waiting)
             if entry is not None:
                 _rest_on(writer, entry, there, version)

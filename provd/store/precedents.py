@@ -18,9 +18,6 @@ from provd.store import keys
 from provd.store.reads import View
 from provd.store.writes import Writer
 
-_IMPORTED: Final = b"="
-_WANTED: Final = b"?"
-
 
 class After(msgspec.Struct, frozen=True, array_like=True):
     """What was read last: the row of an entry, and the position of the precedent in its archive (0: the active one).
@@ -84,24 +81,24 @@ class Precedents:
 
     def imported(self, entry_id: EntryId, made: str) -> Imported | None:
         """What the precedent with that token is here, None where it was never imported."""
-        row = self._view.import_row(entry_id, _IMPORTED + keys.short_hash(made.encode()))
+        row = self._view.import_row(entry_id, keys.IMPORTED + keys.short_hash(made.encode()))
         return None if row is None else _imported(row)
 
-    def holds(self, entry_id: EntryId, version: int, renewed: int) -> bool:
+    def holds(self, entry_id: EntryId, version: int, renewed: int | None = None) -> bool:
         """Whether a key has a precedent of that version, whose newest record was at `renewed` once."""
         there = self._view.entry(entry_id)
         if there is not None and there.version == version:
             return True
-        if self._view.is_archived(entry_id, renewed):  # so that a long archive need not be read for each of it
+        if renewed is not None and self._view.is_archived(entry_id, renewed):  # so that a long archive is not read
             return True
-        return any(old.entry.version == version for old in self._view.archived(entry_id))
+        return any(old.entry.version == version for old in self._view.archived(entry_id, version))
 
 
 def note_imported(writer: Writer, entry_id: EntryId, made: str, here: Imported) -> list[EntryId]:
     """Keeps what an imported precedent is here; returns the entries that waited for it and are as they were then."""
-    writer.put_import(entry_id, _IMPORTED + keys.short_hash(made.encode()), _encode(here))
+    writer.put_import(entry_id, keys.IMPORTED + keys.short_hash(made.encode()), _encode(here))
     out = []
-    for name, row in writer.import_rows(entry_id, _WANTED + keys.short_hash(made.encode())):
+    for name, row in writer.import_rows(entry_id, keys.wanted_name(made)):
         writer.put_import(entry_id, name, None)
         waiting, version = _waiting(row)
         there = writer.entry(waiting)
@@ -112,5 +109,5 @@ def note_imported(writer: Writer, entry_id: EntryId, made: str, here: Imported) 
 
 def note_wanted(writer: Writer, entry_id: EntryId, made: str, waiting: EntryId, version: int) -> None:
     """Keeps that version `version` of `waiting` rests on a precedent of `entry_id` that is not here yet."""
-    name = _WANTED + keys.short_hash(made.encode()) + keys.short_hash(waiting.scope + b"\0" + waiting.key.encode())
+    name = keys.wanted_name(made) + keys.waiting_name(waiting)
     writer.put_import(entry_id, name, _encode((waiting, version)))
