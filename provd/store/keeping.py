@@ -56,7 +56,7 @@ def keep(env: lmdb.Environment, directory: str, old: int) -> str:
     _need_space(env, directory, old)
     try:
         os.mkdir(partial, 0o700)
-        env.copy(os.fsencode(partial), compact=True)
+        env.copy(os.fsencode(partial), compact=True)  # type: ignore[arg-type]  # its stubs know only text
         os.chmod(os.path.join(partial, _DATA), 0o600)
         for path in (os.path.join(partial, _DATA), partial):
             _sync(path)

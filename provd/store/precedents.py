@@ -37,6 +37,9 @@ class Imported(msgspec.Struct, frozen=True, array_like=True):
     renewed: int
 
 
+_PAST: Final = b"\xff" * 8
+"""After every position: the archive of a key was passed over."""
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _imported: Final = msgspec.msgpack.Decoder(Imported).decode
 _waiting: Final = msgspec.msgpack.Decoder(tuple[EntryId, int]).decode
@@ -48,8 +51,11 @@ class Precedents:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def after(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent]]:
-        """All precedents (None: of every scope) after `last`, each with what says that it was read."""
+    def after(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent | int]]:
+        """All precedents (None: of every scope) after `last`, each with what says that it was read.
+
+        A number in place of one tells the bytes of what was read and is none of these.
+        """
         if not last.orphans:
             yield from self._of_entries(scope, last)
             last = After(orphans=True)
@@ -70,12 +76,16 @@ class Precedents:
             for key, old in view.archive_rows(keys.short_hash(row) + clock.key(after + 1), keys.short_hash(row)):
                 yield After(row, clock.position(key[16:])), Precedent(old.entry, old.value, old.meta, old.reason)
 
-    def _orphans(self, scope: bytes | None, last: bytes) -> Iterator[tuple[After, Precedent]]:
-        """What is archived under keys that have nothing active."""
-        for key, old in self._view.archive_rows(last, b""):
+    def _orphans(self, scope: bytes | None, last: bytes) -> Iterator[tuple[After, Precedent | int]]:
+        """What is archived under keys that have nothing active: of each other key only one row is read."""
+        while (row := next(self._view.archive_rows(last + b"\0", b""), None)) is not None:
+            last, old = row
             there = old.entry.id
-            if key != last and scope in {None, there.scope} and self._view.entry(there) is None:
-                yield After(key, orphans=True), Precedent(old.entry, old.value, old.meta, old.reason)
+            if scope in {None, there.scope} and self._view.entry(there) is None:
+                yield After(last, orphans=True), Precedent(old.entry, old.value, old.meta, old.reason)
+            else:
+                last = last[:16] + _PAST
+                yield After(last, orphans=True), len(old.value or b"") + len(old.meta or b"")
 
     # what was imported
 
