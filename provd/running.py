@@ -40,7 +40,7 @@ from provd.settings import Settings
 from provd.status import Status
 from provd.store import Store
 from provd.store.files import Files
-from provd.store.migrate import settle
+from provd.store.migrate import prove, prove_in_time, settle
 from provd.subscriptions import Subscriptions
 from provd.trimming import Trimming
 
@@ -122,7 +122,8 @@ class Running:
             await self._server.stop()
             await self._live.close()
             with contextlib.suppress(errors.ProvdError):
-                await self._store.submit(lambda _: None)  # what connections left behind is durable before it closes
+                # What connections left behind is durable before it closes; and this is an orderly end.
+                await self._store.submit(lambda writer: prove(writer, self._run))
             self._workers.close()
             await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -160,6 +161,8 @@ class Running:
         else:
             if gone is not None:
                 log.info("the store of the older format was removed", kept=gone)
+            elif migrated is not None:
+                await prove_in_time(self._store, self._run)
 
 
 def _shown(path: str) -> str | dict[str, str]:

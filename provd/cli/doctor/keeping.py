@@ -113,7 +113,7 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
     migrated = facts.part("store").get("migrated") or facts.answer.get("migrated")
     if isinstance(migrated, dict) and (at := migrated.get("kept")):
         place = output.printable(str(at))
-        why = "the store was taken over from an older version; the next start that finds it whole removes the old one"
+        why = "the store was taken over from an older version; after an orderly end the next start removes the old one"
         yield warn("store.migrated", f"the store of before the upgrade is kept at {place}", why, "provd restart")
 
 
