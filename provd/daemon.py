@@ -31,7 +31,8 @@ _NICE = -5
 def main(settings: Settings) -> None:
     """Runs the daemon until it is told to stop.
 
-    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
+    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start; StoreUnusable
+    too where it ended since its store was lost.
     """
     os.umask(0o077)  # whatever it was: nothing that is made here is for others, and all of it for ourselves
     configure(settings.log_format, log_file=settings.log_file, level=settings.log_level)
@@ -55,6 +56,11 @@ def main(settings: Settings) -> None:
                 listening.remove()
         finally:
             store.stop()
+        if store.lost is not None:  # it ended of itself, and whoever looks after it is to see that
+            raise errors.StoreUnusable(
+                f"the store was lost while the daemon ran: {store.lost}",
+                f"look at the disk of {settings.state}, then start it again",
+            )
     finally:
         directory.release()
 
