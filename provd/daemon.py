@@ -13,6 +13,7 @@ import os
 import resource
 import secrets
 import sys
+from collections.abc import Callable
 
 from provd.core import errors, records
 from provd.disk import ignore_lease_breaks, real_directory
@@ -28,8 +29,8 @@ _DESCRIPTORS = 65536
 _NICE = -5
 
 
-def main(settings: Settings) -> None:
-    """Runs the daemon until it is told to stop.
+def main(settings: Settings, *, bound: bool) -> None:
+    """Runs the daemon until it is told to stop, or where it is `bound` to a terminal, until that is gone.
 
     Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start; StoreUnusable
     too where it ended since its store was lost.
@@ -51,7 +52,7 @@ def main(settings: Settings) -> None:
             listening = BoundSocket(settings.socket)
             directory.note_socket(settings.socket)
             try:
-                _event_loop(_serve(settings, store, run, listening))
+                _event_loop(_serve(lambda: Running(settings, store, run, bound=bound), listening))
             finally:
                 listening.remove()
         finally:
@@ -117,5 +118,5 @@ def _event_loop(main_coroutine: object) -> None:
         uvloop.run(main_coroutine)  # type: ignore[arg-type]
 
 
-async def _serve(settings: Settings, store: Store, run: str, listening: BoundSocket) -> None:
-    await Running(settings, store, run).serve(listening)
+async def _serve(running: Callable[[], Running], listening: BoundSocket) -> None:
+    await running().serve(listening)  # it is made in the loop

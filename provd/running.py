@@ -48,9 +48,12 @@ log = structlog.get_logger("daemon")
 
 
 class Running:
-    """One run of the daemon: `run` is its id, whose opening gap is durable. Made and used in the loop."""
+    """One run of the daemon: `run` is its id, whose opening gap is durable. Made and used in the loop.
 
-    def __init__(self, settings: Settings, store: Store, run: str) -> None:
+    `bound`: the end of the terminal ends it.
+    """
+
+    def __init__(self, settings: Settings, store: Store, run: str, *, bound: bool) -> None:
         self._settings = settings
         self._store = store
         self._run = run
@@ -100,7 +103,7 @@ class Running:
         self._server = Server(self._handlers.handle, self._closed)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        Hangup(reloading.hang_up, self._stop.set).listen(loop)
+        Hangup(reloading.hang_up, self._stop.set, bound=bound).listen(loop)
         store.on_lost = self._stop.set
         store.on_commit = self._committed
 

@@ -159,7 +159,7 @@ class Pump:
 
     @property
     def turns(self) -> int:
-        """How often it came by to take what was read, or was answered by the writer; it stands still where it is stuck."""
+        """How often it took what was read, or was answered by the writer; it stands still where the pump is stuck."""
         return self._intake.turns
 
     @property
