@@ -15,6 +15,7 @@ import secrets
 import sys
 from collections.abc import Callable
 
+from provd import places
 from provd.core import errors, records
 from provd.disk import ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
@@ -46,7 +47,7 @@ def main(settings: Settings, *, bound: bool) -> None:
     try:
         # The writer's Python is short; without this it would hold the interpreter for 5 ms against every question.
         sys.setswitchinterval(0.0005)
-        store = Store(os.path.join(settings.state, "store"), settings.map_size)
+        store = Store(os.path.join(settings.state, places.STORE_NAME), settings.map_size)
         try:
             run = begin_run(store, settings)
             listening = BoundSocket(settings.socket)

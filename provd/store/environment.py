@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import lmdb
 
+from provd import places
 from provd.core import errors
 from provd.store import migrate, wholeness
 
@@ -74,7 +75,7 @@ class Environment:
         try:
             self._open()
         except _BROKEN:
-            self.set_aside = f"{self.directory}.unusable-{time.time_ns()}"
+            self.set_aside = f"{self.directory}{places.UNUSABLE}{time.time_ns()}"
             os.rename(self.directory, self.set_aside)
             self._open()
 

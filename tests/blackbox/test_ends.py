@@ -41,6 +41,40 @@ class OnBrokenDisk(Daemon):
         return [sys.executable, "-c", BROKEN_DISK, *super().command()[3:]]
 
 
+# A daemon whose connections cannot be ended in order, and that says so when all else is done.
+BROKEN_END = """
+import sys
+from provd import cli, running
+async def stop(self):
+    raise RuntimeError("this step fails")
+def close(self):
+    print("and this one is done", file=sys.stderr)
+running.Server.stop, running.Workers.close = stop, close
+sys.exit(cli.main())
+"""
+
+
+class WithBrokenEnd(Daemon):
+    """A daemon one step of whose end fails."""
+
+    def command(self) -> list[str]:
+        """The same arguments, to another program."""
+        return [sys.executable, "-c", BROKEN_END, *super().command()[3:]]
+
+
+def test_a_step_of_the_end_that_fails_is_told_and_the_others_are_done() -> None:
+    daemon = WithBrokenEnd()
+    try:
+        daemon.start()
+        daemon.rpc("entry.put", key="k", value=1, deps=[], scope="global")
+        assert daemon.stop() == 5
+        assert "this step fails" in daemon.said()
+        assert "and this one is done" in daemon.said()
+        assert not os.path.lexists(daemon.socket)
+    finally:
+        daemon.close()
+
+
 @pytest.fixture
 def on_broken_disk() -> Iterator[OnBrokenDisk]:
     daemon = OnBrokenDisk()

@@ -352,14 +352,17 @@ def test_a_file_that_was_taken_away_begins_anew_when_it_is_full(tmp_path: Path, 
     assert content(tmp_path) == {"log": b"b" * 6 + b"c" * 2}
 
 
-def test_a_link_is_followed_and_what_it_leads_to_turns(tmp_path: Path, descriptor: int) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_is_followed_and_what_it_leads_to_turns(tmp_path: Path, descriptor: int, is_there: bool) -> None:
     (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "real").touch()
+    if is_there:
+        (tmp_path / "there" / "real").touch()
     (tmp_path / "log").symlink_to("there/real")
     file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
     file.write(b"a" * 6)
     file.write(b"b" * 6)
     assert content(tmp_path / "there") == {"real": b"b" * 6, "real.1": b"a" * 6}
+    assert os.readlink(tmp_path / "log") == "there/real"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
