@@ -123,7 +123,7 @@ class Running:
             self._say_ready()
             await self._stop.wait()
 
-    def _stopping(self, serving: asyncio.Server, tasks: list[asyncio.Future[None]]) -> None:
+    def _stopping(self, serving: asyncio.AbstractServer, tasks: list[asyncio.Future[None]]) -> None:
         """From here on nobody is let in, and nothing new is begun."""
         self._handlers.stopping = True
         serving.close()
