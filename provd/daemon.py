@@ -20,6 +20,7 @@ from provd.core import errors, records
 from provd.disk import ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
+from provd.notify import Notifier
 from provd.recorder.actions import end_held
 from provd.recorder.rootrecords import adding
 from provd.running import Running
@@ -47,13 +48,14 @@ def main(settings: Settings, *, bound: bool) -> None:
     try:
         # The writer's Python is short; without this it would hold the interpreter for 5 ms against every question.
         sys.setswitchinterval(0.0005)
-        store = Store(os.path.join(settings.state, places.STORE_NAME), settings.map_size)
+        notifier = Notifier.take()
+        store = Store(os.path.join(settings.state, places.STORE_NAME), settings.map_size, going_on=notifier.going_on)
         try:
             run = begin_run(store, settings)
             listening = BoundSocket(settings.socket)
             directory.note_socket(settings.socket)
             try:
-                _event_loop(_serve(lambda: Running(settings, store, run, bound=bound), listening))
+                _event_loop(_serve(lambda: Running(settings, store, run, notifier, bound=bound), listening))
             finally:
                 listening.remove()
         finally:

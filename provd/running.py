@@ -53,7 +53,7 @@ class Running:
     `bound`: the end of the terminal ends it.
     """
 
-    def __init__(self, settings: Settings, store: Store, run: str, *, bound: bool) -> None:
+    def __init__(self, settings: Settings, store: Store, run: str, notifier: Notifier, *, bound: bool) -> None:
         self._settings = settings
         self._store = store
         self._run = run
@@ -71,7 +71,7 @@ class Running:
         self._actions = Actions(store, inquiry, resolver, clocks, live)
         self._subscriptions = Subscriptions(store, clocks, live)
         self._trimming = Trimming(store, settings.max_records, settings.max_age)
-        self._bulletin = Bulletin(Notifier.take(), store, live)
+        self._bulletin = Bulletin(notifier, store, live)
         audit = Audit(
             store,
             self._workers,

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import lmdb
@@ -64,11 +65,15 @@ _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
 class Environment:
     """The open environment and its tables, each an attribute of `tables`.
 
-    `log_id` is 16 hex digits; `set_aside` is where an unusable store went, if there was one.
+    `log_id` is 16 hex digits; `set_aside` is where an unusable store went, if there was one. `going_on` is called while
+    opening takes long and gets on.
     """
 
-    def __init__(self, directory: str, map_size: int = DEFAULT_MAP) -> None:
+    def __init__(
+        self, directory: str, map_size: int = DEFAULT_MAP, going_on: Callable[[], None] = lambda: None
+    ) -> None:
         self.directory = directory
+        self.going_on = going_on
         self._map_size = map_size
         self.set_aside: str | None = None
         self.log_id = ""

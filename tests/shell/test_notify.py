@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
+from old_stores import bring, daemon_in, new_home
 from support import HANG, Daemon, Rpc, clean_environment
 
 from provd.bulletin import Bulletin, headline
@@ -225,6 +227,22 @@ def test_a_daemon_is_ready_when_it_answers_and_tells_of_its_end(
         assert rpc("daemon.hello", protocol=1)["pid"] == process.pid
     assert daemon.stop() == 0
     manager.heard_until("STOPPING", "1")
+
+
+def test_a_start_that_migrates_a_store_asks_for_more_time(manager: Manager) -> None:
+    home = new_home()
+    bring("1-unwatched", home)
+    daemon = daemon_in(home)
+    try:
+        daemon.launch(NOTIFY_SOCKET=manager.address)
+        told = []
+        while "READY" not in (heard := manager.heard()):
+            told.append(heard)
+        assert told == [{"EXTEND_TIMEOUT_USEC": "600000000"}] * 3  # before the copy, after it, after the one step
+        assert daemon.stop() == 0
+    finally:
+        daemon.close()
+        shutil.rmtree(home)
 
 
 def test_the_line_follows_what_is_watched(manager: Manager, make_daemon: Callable[..., Daemon]) -> None:
