@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 from provd.cli.command import Failure
 from provd.client import Client, ProvdUnreachable
+from provd.places import LOCK_NAME, LOG_NAME, START_LOCK_NAME
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOG_NAME: Final = "provd.log"
-_LOCK_NAME: Final = "start.lock"
 _NAP: Final = 0.01
 """Seconds between two looks at what cannot tell."""
 _PAUSE: Final = 0.2
@@ -98,7 +97,7 @@ def holder(state: str | None) -> list[str]:
     if state is None:
         return []
     try:
-        with open(os.path.join(state, "lock"), "rb") as file:
+        with open(os.path.join(state, LOCK_NAME), "rb") as file:
             lines = os.fsdecode(file.read(_TOLD)).split("\n")
     except OSError:
         return []
@@ -154,7 +153,9 @@ def _turn(state: str, deadline: float) -> Iterator[None]:
 def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
-        lock = os.open(os.path.join(state, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = os.open(
+            os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
         raise Failure(message, "see who may write there, or give another --state") from None
@@ -162,7 +163,7 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
         while not _locked(lock):
             if time.monotonic() >= deadline:
                 message = f"another provd start is at work on {state} and does not end"
-                raise Failure(message, f"find and end it: fuser {state}/{_LOCK_NAME}")
+                raise Failure(message, f"find and end it: fuser {state}/{START_LOCK_NAME}")
             time.sleep(_NAP)
         yield
     finally:

@@ -238,7 +238,7 @@ def _is_network(path: str) -> bool:
 
 def _holder(state: str) -> Holder | None:
     """The process that holds the lock now. The lock itself is not tried: that could refuse a daemon that starts."""
-    lock = os.path.join(state, "lock")
+    lock = os.path.join(state, places.LOCK_NAME)
     try:
         with open(lock, encoding="utf-8", errors="replace") as file:
             inode = os.fstat(file.fileno()).st_ino
