@@ -66,6 +66,22 @@ def news(daemon: Daemon, *options: str, **how: Any) -> dict[str, Json]:
     return {code: found for code, found in doctor(daemon, *options, **how).items() if code not in _SOME_FINDINGS}
 
 
+def changed(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, change: str) -> Daemon:
+    """The same daemon, in whose process a line of Python is carried out first."""
+    usual = daemon.command()
+    code = f"{change}; import sys; from provd.cli import main; sys.exit(main(sys.argv[1:]))"
+    monkeypatch.setattr(daemon, "command", lambda: [sys.executable, "-c", code, *usual[3:]])
+    return daemon
+
+
+def set_clock(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, by: int) -> str:
+    """The daemon's wall clock is so many seconds off while the file is there whose path is returned."""
+    sign = os.path.join(daemon.home, "sign")
+    other = f"lambda: usual() + {by} * 10**9 * os.path.exists({sign!r})"
+    changed(daemon, monkeypatch, f"import os, time; usual = time.time_ns; time.time_ns = {other}")
+    return sign
+
+
 @pytest.fixture
 def home() -> Iterator[Daemon]:
     """A daemon that a test starts itself."""
@@ -184,10 +200,7 @@ def test_by_another_user(own: Workspace) -> None:
 
 
 def test_a_daemon_of_another_version(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = home.command()
-    change = "import sys, provd; provd.__version__ = '0.0.9'; from provd.cli import main; sys.exit(main(sys.argv[1:]))"
-    monkeypatch.setattr(home, "command", lambda: [sys.executable, "-c", change, *usual[3:]])
-    home.start().scanned()
+    changed(home, monkeypatch, "import provd; provd.__version__ = '0.0.9'").start().scanned()
 
     found = news(home)
 
@@ -300,6 +313,59 @@ def test_events_that_were_lost(own: Workspace) -> None:
     assert "events lost: the kernel's queue overflowed" in found["gap"]["what"]
     raised = max(262_144, 2 * most)
     assert f"sudo sysctl fs.inotify.max_queued_events={raised}" in found["gap"]["next"]
+
+
+def test_an_action_that_is_open_for_hours(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign = set_clock(home, monkeypatch, -7200)
+    home.start().scanned()
+    with open(sign, "wb"):
+        begun = home.rpc("action.begin", writes=["object:deploy"], session="s7")
+    os.unlink(sign)
+
+    found = news(home)
+
+    assert set(found) == {"actions.old"}
+    what = found["actions.old"]["what"]
+    assert what.startswith(f"action {begun['id']} is open since 2 h")
+    assert what.endswith(", by session s7: object:deploy")
+    home.rpc("action.end", id=begun["id"], outcome="done")
+    assert news(home) == {}
+
+
+def test_a_wall_clock_that_was_set(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign = set_clock(home, monkeypatch, 7230)
+    home.start().scanned()
+    assert news(home) == {}
+    with open(sign, "wb"):
+        pass
+
+    found = news(home)
+
+    assert set(found) == {"clock.set"}
+    assert "the wall clock was set forward by 2 h" in found["clock.set"]["what"]
+
+
+def test_a_store_that_is_nearly_full(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    smaller = "import lmdb; usual = lmdb.open; lmdb.open = lambda *a, **k: usual(*a, **(k | {'map_size': 1 << 24}))"
+    changed(home, monkeypatch, smaller).start().scanned()
+    for number in range(7):
+        home.rpc("entry.put", key=f"k{number}", value="x" * 2 * 1024**2, deps=[], scope="global")
+
+    found = news(home)
+
+    assert set(found) == {"store.map"}
+    assert "of at most 16.0 MiB" in found["store.map"]["what"]
+    assert "map_gib = 2" in found["store.map"]["next"]
+
+
+def test_a_way_to_the_socket_that_goes_round(home: Daemon) -> None:
+    loop = os.path.join(home.home, "loop")
+    os.symlink(loop, loop)
+
+    found = news(home, "--socket", os.path.join(loop, "s.sock"), "--state", home.state, named=False)
+
+    assert set(found) == {"socket.other"}
+    assert "symbolic links" in found["socket.other"]["what"]
 
 
 def test_records_from_the_future(home: Daemon) -> None:
