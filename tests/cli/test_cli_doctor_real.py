@@ -4,82 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import platform
 import resource
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from support import HANG, Daemon, Workspace, clean_environment
+from real_doctor import Json, changed, doctor, news, set_clock
+from support import Daemon, Workspace, clean_environment
 
 from provd.core.records import ALL, Gap
 from provd.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-Json = dict[str, Any]
-
-_SOME_FINDINGS = {"root.polled", "limits.watches", "state.full", "unit.linger", "descriptors"}
-"""What a machine may have that these tests run on."""
-
-
-def doctor(
-    daemon: Daemon,
-    *options: str,
-    prefix: Sequence[str] = (),
-    named: bool = True,
-    home: str | None = None,
-    prepare: Callable[[], None] | None = None,
-    **run: Any,
-) -> dict[str, Json]:
-    """What it finds, by code; the exit code says the same."""
-    places = ["--socket", daemon.socket, "--state", daemon.state] if named else []
-    done = subprocess.run(
-        [*prefix, sys.executable, "-m", "provd", "doctor", "--json", *places, *options],
-        env=clean_environment(home or daemon.home, {"PATH": "/usr/bin:/bin"}),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=HANG,
-        check=False,
-        preexec_fn=prepare,
-        **run,
-    )
-    assert done.stderr == b"", done.stderr
-    told = json.loads(done.stdout)
-    assert done.returncode == (1 if told["findings"] else 0)
-    assert all(found["what"] and found["next"] for found in told["findings"])
-    assert "internal" not in {found["code"] for found in told["findings"]}, told
-    return {found["code"]: found for found in told["findings"]}
-
-
-def news(daemon: Daemon, *options: str, **how: Any) -> dict[str, Json]:
-    """The findings but for those of the machine."""
-    return {code: found for code, found in doctor(daemon, *options, **how).items() if code not in _SOME_FINDINGS}
-
-
-def changed(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, change: str) -> Daemon:
-    """The same daemon, in whose process a line of Python is carried out first."""
-    usual = daemon.command()
-    code = f"{change}; import sys; from provd.cli import main; sys.exit(main(sys.argv[1:]))"
-    monkeypatch.setattr(daemon, "command", lambda: [sys.executable, "-c", code, *usual[3:]])
-    return daemon
-
-
-def set_clock(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, by: int) -> str:
-    """The daemon's wall clock is so many seconds off while the file is there whose path is returned."""
-    sign = os.path.join(daemon.home, "sign")
-    other = f"lambda: usual() + {by} * 10**9 * os.path.exists({sign!r})"
-    changed(daemon, monkeypatch, f"import os, time; usual = time.time_ns; time.time_ns = {other}")
-    return sign
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -391,108 +334,3 @@ def test_a_configuration_with_which_the_next_start_fails(own: Workspace) -> None
 
     assert set(found) == {"config"}
     assert "max_age_day" in found["config"]["what"]
-
-
-# ---- where limits and mounts are the test's own
-
-
-class Confined(Daemon):
-    """A daemon in namespaces of its own, in which `setup` is run first; doctor enters the same ones."""
-
-    flags = "-Urm"
-    setup = ":"
-
-    def command(self) -> list[str]:
-        return ["unshare", self.flags, "sh", "-c", f'{self.setup} && exec "$@"', "sh", *super().command()]
-
-    def enter(self) -> list[str]:
-        assert self.process is not None
-        return ["nsenter", "--target", str(self.process.pid), "--user", "--mount", "--preserve-credentials"]
-
-
-@pytest.fixture
-def confined() -> Iterator[Confined]:
-    probe = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs none /mnt && echo 50 >/proc/sys/user/max_inotify_watches"]
-    if shutil.which("nsenter") is None or subprocess.run(probe, capture_output=True, check=False).returncode != 0:
-        pytest.skip("no user namespace with mounts and limits of its own may be made here")
-    daemon = Confined()
-    try:
-        yield daemon
-        assert daemon.alive, daemon.said()
-    finally:
-        daemon.close()
-
-
-def _until_scanned(daemon: Confined) -> None:
-    """Asks inside until no root is being scanned any more."""
-    deadline = time.monotonic() + HANG
-    command = [*daemon.enter(), sys.executable, "-m", "provd", "watch", "ls", "--json", "--socket", daemon.socket]
-    while True:
-        done = subprocess.run(
-            command, env=clean_environment(daemon.home), capture_output=True, check=True, timeout=HANG
-        )
-        if all(root["state"] != "scanning" for root in json.loads(done.stdout)["roots"]):
-            return
-        assert time.monotonic() < deadline
-
-
-def test_with_too_few_watches_the_fix_names_the_limit_that_binds(confined: Confined) -> None:
-    for number in range(200):
-        os.makedirs(os.path.join(confined.root, f"d{number:03}"))
-    confined.setup = "echo 50 >/proc/sys/user/max_inotify_watches"
-    confined.start()
-    _until_scanned(confined)
-
-    found = news(confined, prefix=confined.enter())
-    status = subprocess.run(
-        [*confined.enter(), sys.executable, "-m", "provd", "status", "--socket", confined.socket],
-        env=clean_environment(confined.home),
-        capture_output=True,
-        check=True,
-        timeout=HANG,
-    ).stdout.decode()
-
-    assert set(found) == {"root.uncovered"}
-    assert "are not watched" in found["root.uncovered"]["what"]
-    fix = "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
-    assert found["root.uncovered"]["next"] == fix
-    assert f"next: {fix}" in status
-
-
-def test_with_almost_all_watches_used(confined: Confined) -> None:
-    for number in range(46):
-        os.makedirs(os.path.join(confined.root, f"d{number:03}"))
-    confined.setup = "echo 55 >/proc/sys/user/max_inotify_watches"
-    confined.start()
-    _until_scanned(confined)
-
-    found = doctor(confined, prefix=confined.enter())["limits.watches"]
-
-    assert "of at most 55 watches are used" in found["what"]
-    assert found["next"] == "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_a_state_directory_that_cannot_be_written_or_made(home: Daemon, there: bool) -> None:
-    target = home.state if there else os.path.join(home.home, "mounted")
-    os.mkdir(target, 0o700)
-    mount = ["unshare", "-Urm", "sh", "-c", f'mount -t tmpfs -o ro,mode=700 none {target} && exec "$@"', "sh"]
-    if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("no user namespace with mounts of its own may be made here")
-    home.state = os.path.join(target, "deep", "state") if not there else target
-
-    found = news(home, prefix=mount)
-
-    assert set(found) == {"socket.absent", "state.denied"}
-    assert ("cannot be written" if there else "cannot be made") in found["state.denied"]["what"]
-
-
-def test_a_state_directory_on_a_small_disk(confined: Confined) -> None:
-    os.mkdir(confined.state, 0o700)
-    confined.setup = f"mount -t tmpfs -o size=100m,mode=700 none {confined.state}"
-    confined.start()
-    _until_scanned(confined)
-
-    found = doctor(confined, prefix=confined.enter())["state.full"]
-
-    assert (found["level"], f"the disk of {confined.state} is nearly full") == ("warn", found["what"])
