@@ -14,8 +14,8 @@ import socket
 import stat
 from typing import Final
 
+from provd import filesystems
 from provd.core import errors
-from provd.disk import kernelfs
 from provd.store.environment import full_or_unusable
 
 _OURS: Final = frozenset(("lock", "store", "provd.sock", "provd.log", "start.lock"))
@@ -43,7 +43,7 @@ class StateDirectory:
                 f"the state directory {path} belongs to user {st.st_uid}, this is user {os.geteuid()}",
                 "run as that user, or give another --state",
             )
-        if kernelfs.is_network(os.fsencode(path)):
+        if filesystems.is_network(os.fsencode(path)):
             raise errors.StoreUnusable(
                 f"the state directory {path} lies on a network file system, where the store is not safe",
                 "give a --state on a local disk",

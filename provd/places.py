@@ -86,6 +86,16 @@ def state_place(explicit: str | None = None) -> Place:
     return _in_home(".local", "state", "provd")
 
 
+def config_home() -> Place:
+    """The directory in which every program of this user has its configuration, whatever provd's own variables say.
+
+    In turn: `$XDG_CONFIG_HOME`, `~/.config`.
+    """
+    if base := _xdg("XDG_CONFIG_HOME"):
+        return Place(base, "$XDG_CONFIG_HOME")
+    return _in_home(".config")
+
+
 def config_place() -> Place:
     """The configuration file, whether it exists or not.
 
@@ -95,9 +105,8 @@ def config_place() -> Place:
         return Place(_absolute(named), "$PROVD_CONFIG")
     if directory := _first("CONFIGURATION_DIRECTORY"):
         return Place(os.path.join(_absolute(directory), _CONFIG_NAME), "$CONFIGURATION_DIRECTORY")
-    if base := _xdg("XDG_CONFIG_HOME"):
-        return Place(os.path.join(base, "provd", _CONFIG_NAME), "$XDG_CONFIG_HOME")
-    return _in_home(".config", "provd", _CONFIG_NAME)
+    base, source = config_home()
+    return Place(os.path.join(base, "provd", _CONFIG_NAME), source)
 
 
 def _variable(name: str) -> str | None:

@@ -199,9 +199,9 @@ def test_a_unit_that_somebody_changed_is_left_alone(managed: Home) -> None:
 
 @_USER
 def test_a_service_that_does_not_start(managed: Home) -> None:
-    os.makedirs(os.path.join(managed.path, ".config", "provd"))
-    with open(os.path.join(managed.path, ".config", "provd", "config.toml"), "w") as file:
-        file.write("nonsense = 1\n")
+    os.makedirs(os.path.dirname(managed.state))
+    with open(managed.state, "w"):
+        pass
 
     done = managed.provd("service", "install", code=5)
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_daemon import Cli, FakeDaemon
 
-from provd import cli as command_line
-from provd.cli import child, verdicts
+from provd.cli import codes
 from provd.cli.app import modules
 from provd.cli.topics import TOPICS
 from provd.core.dependency import Kind
@@ -51,15 +50,15 @@ def test_the_exit_codes_are_those_of_the_code(cli: Cli) -> None:
     named = {int(code): what for code, what in re.findall(r"^ {2,4}(\d+)  (\w+)", told, re.MULTILINE)}
 
     assert named == {
-        verdicts.FRESH: "fresh",
-        verdicts.DIRTY: "dirty",
-        command_line.USAGE: "usage",
-        command_line.UNREACHABLE: "no",
-        verdicts.UNKNOWN: "unknown",
-        command_line.REFUSED: "refused",
-        command_line.INTERRUPTED: "interrupted",
+        codes.FRESH: "fresh",
+        codes.FOUND: "dirty",
+        codes.USAGE: "usage",
+        codes.UNREACHABLE: "no",
+        codes.UNKNOWN: "unknown",
+        codes.REFUSED: "refused",
+        codes.INTERRUPTED: "interrupted",
     }
-    assert f"{child.NOT_EXECUTABLE} and {child.NOT_FOUND} as a shell" in told
+    assert f"{codes.NOT_EXECUTABLE} and {codes.NOT_FOUND} as a shell" in told
     exits = re.search(r"^Exit: (.*)\.$", cli("--help").out, re.MULTILINE)
     assert exits is not None
     assert re.findall(r"\d", exits[1]) == ["0", "1", "2", "3", "4", "5"]
