@@ -15,6 +15,16 @@ import sys
 from typing import NamedTuple
 
 SOCKET_NAME = "provd.sock"
+LOCK_NAME = "lock"
+STORE_NAME = "store"
+LOG_NAME = "provd.log"
+START_LOCK_NAME = "start.lock"
+UNUSABLE = ".unusable-"
+"""Between the store's name and a time: a store that could not be opened, put aside."""
+OF_FORMAT = ".format-"
+"""Between the store's name and a number: a store of an older format."""
+_OURS = frozenset((SOCKET_NAME, LOCK_NAME, STORE_NAME, LOG_NAME, START_LOCK_NAME))
+_OURS_BEGIN = (f"{LOG_NAME}.", f"{STORE_NAME}{UNUSABLE}", f"{STORE_NAME}{OF_FORMAT}")
 _CONFIG_NAME = "config.toml"
 _USERS = "the system's list of users"
 
@@ -107,6 +117,11 @@ def config_place() -> Place:
         return Place(os.path.join(_absolute(directory), _CONFIG_NAME), "$CONFIGURATION_DIRECTORY")
     base, source = config_home()
     return Place(os.path.join(base, "provd", _CONFIG_NAME), source)
+
+
+def is_ours(name: str) -> bool:
+    """Whether provd itself makes a file of this name in its state directory."""
+    return name in _OURS or name.startswith(_OURS_BEGIN)
 
 
 def _variable(name: str) -> str | None:

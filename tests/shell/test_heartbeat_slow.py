@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import sys
@@ -19,7 +20,8 @@ from provd import faults
 from provd.core import errors
 from provd.core.notice import Touched, What
 from provd.disk import states
-from provd.recorder import lister
+from provd.recorder import following, lister
+from provd.recorder.applying import Apply, Forget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +51,79 @@ def test_a_burst_that_does_not_end_is_no_death(tmp_path: Path) -> None:
         assert not scene.pump.idle
 
     play(tmp_path, body, watcher=Endless())
+
+
+class Held:
+    """Holds the pump's commands, each until it is let go; what the heart itself asks goes on, and is seen."""
+
+    def __init__(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting: asyncio.Queue[asyncio.Event] = asyncio.Queue()
+        self.heart_asked = asyncio.Event()
+        self._submit = scene.store.submit
+        monkeypatch.setattr(scene.store, "submit", self._submitted)
+        monkeypatch.setattr(scene.store, "waits_for_disk", lambda: False)  # however slow it is here
+
+    def _submitted(self, command: Any) -> Any:
+        if not isinstance(command, Apply | Forget):
+            self.heart_asked.set()
+            return self._submit(command)
+        return asyncio.ensure_future(self._later(command))
+
+    async def _later(self, command: Any) -> Any:
+        gate = asyncio.Event()
+        self.waiting.put_nowait(gate)
+        await gate.wait()
+        return await self._submit(command)
+
+
+async def alive_within(scene: Scene, held: Held) -> None:
+    """A sign comes with each command that is answered, while the next one still waits."""
+    ears = Ears()
+    async with asyncio.timeout(LONG):
+        gate = await held.waiting.get()
+        for number in range(1, 4):
+            held.heart_asked.clear()
+            beat = asyncio.ensure_future(beating(scene, ears).beat())
+            await held.heart_asked.wait()  # from here on it waits for the pump
+            assert not beat.done()
+            gate.set()
+            gate = await held.waiting.get()
+            await beat
+            assert ears.signs == number
+            assert not scene.pump.idle
+        while not scene.pump.idle:
+            gate.set()
+            with contextlib.suppress(TimeoutError):
+                gate = await asyncio.wait_for(held.waiting.get(), 0.01)
+
+
+def test_a_batch_of_many_commands_is_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that came with 100,000 files is one batch, and takes the writer longer than the watchdog waits."""
+
+    async def body(scene: Scene) -> None:
+        await scene.begin("f")
+        monkeypatch.setattr(following, "BUDGET", 1)
+        held = Held(scene, monkeypatch)
+        for number in range(8):
+            touched(scene, f"f{number}")
+        scene.pump.wake()
+        await alive_within(scene, held)
+        assert scene.mutations()
+
+    play(tmp_path, body)
+
+
+def test_a_root_of_many_rows_that_is_forgotten_is_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.begin(*(f"f{number}" for number in range(8)))
+        monkeypatch.setattr(following, "BUDGET", 1)
+        held = Held(scene, monkeypatch)
+        forgotten = asyncio.ensure_future(scene.pump.forget(scene.root))
+        await alive_within(scene, held)
+        await forgotten
+        assert scene.table() == {}
+
+    play(tmp_path, body)
 
 
 def test_a_full_disk_is_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import socket
 import stat
 import subprocess
 import sys
+import time
+import tty
 from typing import TYPE_CHECKING
 
 import pytest
-from support import Daemon, clean_environment
+from support import HANG, Daemon, clean_environment
 
-from provd import logs
+from provd import logs, stream
 from provd.core import errors
 from provd.logfile import LogFile
 
@@ -98,14 +103,17 @@ def test_a_file_that_was_taken_away_begins_anew_when_it_is_full(tmp_path: Path, 
     assert content(tmp_path) == {"log": b"b" * 6 + b"c" * 2}
 
 
-def test_a_link_is_followed_and_what_it_leads_to_turns(tmp_path: Path, descriptor: int) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_is_followed_and_what_it_leads_to_turns(tmp_path: Path, descriptor: int, is_there: bool) -> None:
     (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "real").touch()
+    if is_there:
+        (tmp_path / "there" / "real").touch()
     (tmp_path / "log").symlink_to("there/real")
     file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
     file.write(b"a" * 6)
     file.write(b"b" * 6)
     assert content(tmp_path / "there") == {"real": b"b" * 6, "real.1": b"a" * 6}
+    assert os.readlink(tmp_path / "log") == "there/real"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
@@ -142,6 +150,79 @@ def test_all_that_a_process_says_is_in_the_file(tmp_path: Path) -> None:
     first, *rest = (tmp_path / "log").read_text().splitlines()
     assert json.loads(first)["event"] == "hello"
     assert rest[-1] == "SystemError: boom"
+
+
+def _terminal() -> tuple[int, int]:
+    reader, writer = pty.openpty()
+    tty.setraw(writer)
+    return reader, writer
+
+
+def _sockets() -> tuple[int, int]:
+    reader, writer = socket.socketpair()
+    return reader.detach(), writer.detach()
+
+
+@pytest.fixture(params=["pipe", "terminal", "socket", "other"])
+def ends(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
+    """Where lines are read, and where they are written. `other`: where a pipe cannot be opened again."""
+    if request.param == "other":
+        monkeypatch.setattr(stream, "_opened_again", lambda _fd: None)
+    make = {"terminal": _terminal, "socket": _sockets}.get(request.param, os.pipe)
+    found = make()
+    yield found
+    for fd in found:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("length", [10, 999, 70_000])
+def test_who_does_not_read_what_is_said_holds_nobody_and_tears_no_line(ends: tuple[int, int], length: int) -> None:
+    reader, writer = ends
+    lines = stream.Lines(writer)
+    blocking = os.get_blocking(writer)
+    line = b"x" * length + b"\n"
+    for _ in range(3_000_000 // length // 10 + 5):
+        with contextlib.suppress(OSError):
+            lines.write(line)
+    assert os.get_blocking(writer) is blocking  # it is not ours alone
+    os.set_blocking(reader, False)
+    assert drained(reader).startswith(b"x" * min(length, 4000))
+    lines.write(b"there is room again\n")
+    assert drained(reader).splitlines()[-1] == b"there is room again"
+    lines.close()
+    os.fstat(writer)  # that one stays
+
+
+def drained(fd: int) -> bytes:
+    """All that lies there."""
+    found = b""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            found += os.read(fd, 65536)
+    return found
+
+
+def test_a_daemon_answers_though_nobody_reads_what_it_says(make_daemon: Callable[..., Daemon]) -> None:
+    daemon = make_daemon()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x")
+    os.set_blocking(writer, True)
+    process = subprocess.Popen(daemon.command(), stderr=writer, cwd="/", env=clean_environment(daemon.home, daemon.env))
+    daemon.process = process
+    try:
+        deadline = time.monotonic() + HANG
+        while not os.path.exists(daemon.socket):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+        assert daemon.rpc("daemon.hello", protocol=1)["pid"] == process.pid
+        daemon.rpc("daemon.reload")
+        assert daemon.stop() == 0
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def test_a_daemon_logs_lines_for_people_by_itself(make_daemon: Callable[..., Daemon]) -> None:
