@@ -14,9 +14,8 @@ import socket
 import stat
 from typing import Final
 
-from provd import places
+from provd import filesystems, places
 from provd.core import errors
-from provd.disk import kernelfs
 from provd.store.environment import full_or_unusable
 
 MAX_SOCKET_PATH: Final = 107
@@ -43,7 +42,7 @@ class StateDirectory:
                 f"the state directory {path} belongs to user {st.st_uid}, this is user {os.geteuid()}",
                 "run as that user, or give another --state",
             )
-        if kernelfs.is_network(os.fsencode(path)):
+        if filesystems.is_network(os.fsencode(path)):
             raise errors.StoreUnusable(
                 f"the state directory {path} lies on a network file system, where the store is not safe",
                 "give a --state on a local disk",

@@ -147,11 +147,7 @@ def again(settings: Settings) -> Settings:
 def refuse(file: File) -> None:
     """Raises InvalidParams with all mistakes of the file, if there are any."""
     if file.mistakes:
-        first, *others = file.mistakes
-        raise errors.InvalidParams(
-            "; ".join([first.told(file.path), *(other.told() for other in others)]),
-            "correct it: provd config check lists what is wrong, docs/configuration.md the keys",
-        )
+        raise errors.InvalidParams(file.mistaken, configuration.CORRECT)
 
 
 def directories(values: Mapping[str, Value]) -> tuple[bytes, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd import places, services
+from provd import configuration, places, services
 from provd.cli import background, output, serving
 from provd.cli.command import Command, Usage, connected
 
@@ -29,7 +29,7 @@ def _starts(function: Function) -> Function:
     """Adds the options of a start."""
 
     @click.option("--root", "roots", metavar="DIR", multiple=True, help="Watch DIR too, from now on.")
-    @click.option("--backend", type=click.Choice(["auto", "inotify", "watchdog", "poll"]), help="How to watch.")
+    @click.option("--backend", type=click.Choice(configuration.BACKENDS), help="How to watch.")
     @click.option(
         "--timeout",
         metavar="SECONDS",
@@ -105,6 +105,7 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
     if service is not None:
         _no_backend(backend, service)
     state = places.state_dir(at.state)
+    _would_start(service, socket, timeout)
     if service is None or not serving.runs_it(service, socket, timeout):
         client = background.reached(socket, timeout)
         if client is not None:
@@ -116,6 +117,17 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
     else:
         _as_a_service(service, services.manager(service).restart, socket, timeout, directories, "restarted")
     return 0
+
+
+def _would_start(service: Service | None, socket: str, timeout: float) -> None:
+    """Raises Failure where a daemon runs and the next one would not start, so that the one that works stays.
+
+    In the background the next one reads what this command names; a service reads what it read before.
+    """
+    client = background.reached(socket, timeout)
+    if client is not None:
+        with client:
+            serving.configured(places.config_place() if service is None else serving.configuration_of(client))
 
 
 def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str) -> None:

@@ -100,12 +100,17 @@ class Launchd:
 
     # -- doing
 
+    def prepare(self, plan: Plan) -> None:
+        """Raises ServiceError where `install` would refuse; changes nothing, so a daemon that runs is left alone."""
+        self.check()
+        owned.check_place(self.file, self.text(plan), _ADVICE)
+
     def install(self, plan: Plan, *, anew: bool = False) -> Iterator[str]:
         """Writes the agent and starts it; `anew` restarts it even where nothing changed. Yields what was done.
 
         Raises ServiceError.
         """
-        self.check()
+        self.prepare(plan)
         os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
         changed = owned.replace(self.file, self.text(plan), _ADVICE)
         if changed:

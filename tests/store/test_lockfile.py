@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from provd import filesystems
 from provd.core import errors
-from provd.disk import kernelfs
 from provd.lockfile import MAX_SOCKET_PATH, BoundSocket, StateDirectory
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_a_state_directory_on_a_network_file_system_is_refused(place: str, monke
         asked.append(path)
         return True
 
-    monkeypatch.setattr(kernelfs, "is_network", is_network)
+    monkeypatch.setattr(filesystems, "is_network", is_network)
     assert "network" in unusable(StateDirectory, place).message
     assert asked == [os.fsencode(place)]
     assert os.listdir(place) == []

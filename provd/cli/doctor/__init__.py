@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from provd.cli import output
+from provd.cli import codes, output
 from provd.cli.command import Command, connected, json_option
 from provd.cli.doctor import keeping, reaching, watching
 from provd.cli.doctor.facts import PATIENCE, gather
@@ -38,7 +38,6 @@ CHECKS: Final = (
     Check("clock", keeping.clock),
     Check("descriptors", keeping.descriptors),
 )
-_FOUND: Final = 1
 _SHOWN: Final = 20
 """Findings of one check that people see."""
 
@@ -64,7 +63,7 @@ def doctor(timeout: float, as_json: bool, at: Place) -> int:
             output.line(text)
         output.line()
         output.line(summary(len(findings), any(finding.level == FAIL for finding in findings)))
-    return _FOUND if findings else 0
+    return codes.FOUND if findings else 0
 
 
 def summary(findings: int, failed: bool, next_step: str = "") -> str:

@@ -113,7 +113,7 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
             "its entries and clocks are not known any more; a new log was begun",
             f"keep it to have it looked at, or: rm -r {shlex.quote(path)}",
         )
-    migrated = facts.part("store").get("migrated") or facts.answer.get("migrated")
+    migrated = facts.answer.get("migrated")
     if isinstance(migrated, dict) and (at := migrated.get("kept")):
         place = output.printable(str(at))
         why = "the store was taken over from an older version; after an orderly end the next start removes the old one"
@@ -121,8 +121,6 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
 
 
 def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
-    if lost := told.get("lost"):
-        yield fail("store.lost", "the store was lost", output.printable(str(lost)), "look at its disk; provd restart")
     if times_reopened := number(told, "reopened"):
         yield warn(
             "store.reopened",
