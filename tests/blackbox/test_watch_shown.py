@@ -269,7 +269,7 @@ def test_open_for_writing_in_another_process(place: Workspace) -> None:
         holder.communicate(b"\n", timeout=HANG)
 
 
-def clock_right_after(place: Workspace, change: Callable[[], None]) -> str:
+def clock_right_after(place: Workspace, change: Callable[[], object]) -> str:
     """A clock taken sooner after a change than the step; the change is made again until that was so."""
     for _ in range(500):
         start = time.monotonic()
