@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import asking, names, nothing, output, sums, verdicts
+from provd.cli import asking, codes, hints, names, nothing, output, sums, verdicts
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -88,9 +88,7 @@ def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fet
         option = "--dep" if deps else "--sums"
         raise Usage(f"KEY and {option} exclude each other", "ask about entries or about dependencies")
     if deps and fetched_at is None:
-        raise Usage(
-            "--dep needs --fetched-at", "c=$(provd clock) before they are read; for files --sums needs no clock"
-        )
+        raise Usage("--dep needs --fetched-at", hints.TAKE_CLOCK)
     if keys and fetched_at is not None:
         raise Usage("--fetched-at goes with --dep", "an entry keeps its own clock: leave it out")
     if not keys:
@@ -152,7 +150,7 @@ def get(
 
 def _code(answer: dict[str, Any]) -> int:
     # Nothing to use is never a success, whatever the verdict.
-    return verdicts.exit_code([answer]) or (verdicts.FRESH if answer.get("usable") else verdicts.UNKNOWN)
+    return verdicts.exit_code([answer]) or (codes.FRESH if answer.get("usable") else codes.UNKNOWN)
 
 
 def _print_answer(answer: dict[str, Any], wanted: str) -> int:

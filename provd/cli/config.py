@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import places
-from provd.cli import output
-from provd.cli.command import HELP_NAMES, Command, Failure, Group, connected, json_option
+from provd.cli import codes, output
+from provd.cli.command import Command, Failure, Group, connected, json_option
 from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
 
 if TYPE_CHECKING:
@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from provd.configuration import File
 
 Json = dict[str, Any]
-_FOUND: Final = 1
 _RELOAD: Final = "provd config reload"
 _RESTART: Final = "provd restart"
 
 
 @click.group(
     cls=Group,
-    context_settings=HELP_NAMES,
     examples=(
         "provd config show",
         "provd config init              # a file with all settings, commented out",
@@ -100,7 +98,7 @@ def check(file: str | None, as_json: bool) -> int:
         if not read.mistakes:
             said = "nothing wrong" if read.there else "not there: the defaults hold"
             output.note(f"{output.name(_wire(read.path))}: {said}")
-    return _FOUND if read.mistakes else 0
+    return codes.FOUND if read.mistakes else 0
 
 
 @config.command(cls=Command, examples=("provd config show", "provd config show --json | jq .settings"))
@@ -120,7 +118,7 @@ def show(as_json: bool, at: Place) -> int:
             output.line(text)
         for mistake in read.mistakes:
             output.warn(mistake.told(read.path))
-    return _FOUND if read.mistakes else 0
+    return codes.FOUND if read.mistakes else 0
 
 
 @config.command("reload", cls=Command, examples=("provd config reload",))

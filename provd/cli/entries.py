@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import kept, names, nothing, output
+from provd.cli import hints, kept, names, nothing, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -116,10 +116,7 @@ def _dependencies(
         option = "--dep" if deps else "--sums"
         raise Usage(f"{option} and --no-deps exclude each other", "say what it rests on, or that it rests on nothing")
     if deps and not timed:
-        raise Usage(
-            "--dep needs --fetched-at or --as-of-now",
-            "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums is the surest",
-        )
+        raise Usage("--dep needs --fetched-at or --as-of-now", hints.TAKE_CLOCK)
     if no_deps:
         return []
     named: list[str | dict[str, Any]] = [names.dependency(dep) for dep in deps]
@@ -161,7 +158,7 @@ def _parsed(content: str, what: str) -> Any:
 
 
 @click.command(cls=Command, examples=("provd ls --dirty", "provd ls --touching src/api.py"))
-@click.option("--prefix", metavar="P", help="Keys that start so.")
+@click.option("--prefix", metavar="KEY", help="Keys that start so.")
 @click.option("--dirty", is_flag=True, help="Only what is dirty (each is judged).")
 @click.option("--unknown", is_flag=True, help="Only what is unknown (each is judged).")
 @click.option("--touching", metavar="PATH", help="Only what rests on PATH.")

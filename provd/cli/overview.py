@@ -16,7 +16,7 @@ from provd.cli.roots import meaning, size, uncovered, word
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provd.cli.doctor.facts import Unit
+    from provd.services import Service
 
 Json = dict[str, Any]
 
@@ -50,7 +50,7 @@ _ENTRIES: Final = {"revoked": "in the archive"}
 _STATES: Final = {"watching": "ok", "gone": "fail"}
 
 
-def lines(answer: Json, unit: Unit | None, now: int, log_file: str = "") -> Iterator[str]:
+def lines(answer: Json, unit: Service | None, now: int, log_file: str = "") -> Iterator[str]:
     """All that a status says, but whether it is well. `now` is in nanoseconds of the wall clock.
 
     `log_file` is what the daemon writes its own log to, where that is a file and can be seen.
@@ -58,7 +58,7 @@ def lines(answer: Json, unit: Unit | None, now: int, log_file: str = "") -> Iter
     yield from _row("daemon", _daemon(answer))
     if unit is not None:
         yield from _row("unit", _unit(unit))
-    for place in ("socket", "state"):
+    for place in ("socket", "state", "package"):
         if place in answer:
             yield from _row(place, output.name(answer[place]))
     yield from _row("logs to", output.printable(log_file))
@@ -92,12 +92,14 @@ def _daemon(answer: Json) -> str:
     facts = [f"{name} {output.printable(str(answer[name]))}" for name in ("version", "pid") if name in answer]
     if "uptime_s" in answer:
         facts.append(f"up {times.duration(answer['uptime_s'])}")
+    if "started_at" in answer:
+        facts.append(f"since {output.moment(answer['started_at'])[:19]}")
     if answer.get("foreign") is True:
         facts.append("sees other files than you")
     return ", ".join(facts)
 
 
-def _unit(unit: Unit) -> str:
+def _unit(unit: Service) -> str:
     facts = [f"{unit.name} ({unit.manager}): {unit.active}"]
     if unit.enabled is not None:
         facts.append("starts by itself" if unit.enabled else "does not start by itself")
@@ -236,6 +238,8 @@ def _limits(answer: Json) -> str:
 
 def _clock(answer: Json) -> str:
     facts = [f"{output.printable(str(answer['clock']))}"] if "clock" in answer else []
+    if "oldest" in answer:
+        facts.append(f"the oldest held is {output.printable(str(answer['oldest']))}")
     wall = answer.get("wall_clock")
     if isinstance(wall, dict):
         step = wall.get("stepped_s")

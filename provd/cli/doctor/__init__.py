@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from provd.cli import output
+from provd.cli import codes, output
 from provd.cli.command import Command, connected, json_option
 from provd.cli.doctor import keeping, reaching, watching
 from provd.cli.doctor.facts import PATIENCE, gather
@@ -39,7 +39,6 @@ CHECKS: Final = (
     Check("clock", keeping.clock),
     Check("descriptors", keeping.descriptors),
 )
-_FOUND: Final = 1
 _SHOWN: Final = 20
 """Findings of one check that people see."""
 
@@ -65,7 +64,7 @@ def doctor(timeout: float, as_json: bool, at: Place) -> int:
             output.line(text)
         output.line()
         output.line(summary(findings))
-    return _FOUND if any(finding.level != NOTE for finding in findings) else 0
+    return codes.FOUND if any(finding.level != NOTE for finding in findings) else 0
 
 
 def summary(findings: Sequence[Result], next_step: str = "") -> str:

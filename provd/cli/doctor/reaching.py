@@ -16,7 +16,8 @@ from provd.client import ask_it, local_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provd.cli.doctor.facts import Facts, Unit
+    from provd.cli.doctor.facts import Facts
+    from provd.services import Service
 
 _KINDS: Final = frozenset(
     ("absent", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed", "refused")
@@ -140,13 +141,13 @@ def unit(facts: Facts) -> Iterator[Result]:
     yield from found or [ok(_well(facts.unit))]
 
 
-def _well(it: Unit) -> str:
+def _well(it: Service) -> str:
     if it.active == "unknown":
         return f"{it.name} is installed; its manager cannot be asked from here"
     return f"{it.name} is {it.active}" + (", and starts by itself" if it.enabled else "")
 
 
-def _unit(facts: Facts, it: Unit) -> Iterator[Result]:
+def _unit(facts: Facts, it: Service) -> Iterator[Result]:
     program = it.command[0] if it.command else ""
     pid = facts.answer.get("pid")
     log = f"journalctl {'--user ' if it.manager == 'systemd-user' else ''}-u {shlex.quote(it.name)} -n 50"
