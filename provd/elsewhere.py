@@ -12,16 +12,12 @@ import errno
 import os
 import pwd
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from provd import places
+from provd import holders, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_LOCK: Final = "lock"
-_MOST: Final = 8192
-"""Bytes of a lock that are read: a number and a path."""
 
 
 def listening(asked: str) -> str | None:
@@ -31,11 +27,11 @@ def listening(asked: str) -> str | None:
 
 def _candidates(asked: str) -> Iterator[str]:
     """What the locks of the state directories say, then the places of the desktop's and the system's units."""
-    yield from written(os.path.dirname(asked))
+    yield from _written(os.path.dirname(asked))
     place = places.socket_place()
     if asked != place.path or place.source == "$PROVD_SOCKET":
         return
-    yield from written(places.state_dir())
+    yield from _written(places.state_dir())
     if not place.named:
         yield os.path.join(places.DESKTOP_RUNTIME, str(os.getuid()), "provd", places.SOCKET_NAME)
         try:
@@ -44,14 +40,11 @@ def _candidates(asked: str) -> Iterator[str]:
             return
 
 
-def written(state: str) -> list[str]:
-    """The socket of the daemon that has, or had, the lock of a state, as it wrote it; none where it is not told."""
-    try:
-        with open(os.path.join(state, _LOCK), "rb") as file:
-            lines = os.fsdecode(file.read(_MOST)).split("\n")
-    except OSError:
-        return []
-    return [line for line in lines[1:2] if line]
+def _written(state: str) -> Iterator[str]:
+    """The socket of the daemon that has, or had, the lock of a state; none where it is not told."""
+    lock = holders.written(state)
+    if lock is not None and lock.socket:
+        yield lock.socket
 
 
 def _answers(path: str) -> bool:

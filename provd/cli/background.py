@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from provd.cli import holders
+from provd import holders
 from provd.cli.command import Failure
 from provd.cli.process import NAP
 from provd.client import Client, ProvdUnreachable
