@@ -39,6 +39,12 @@ def parts(dep: bytes) -> tuple[bytes, bytes]:
     return (word[1], dep[word.end() :]) if word else (b"file", dep)
 
 
+def named(item: dict[str, Any]) -> bytes:
+    """What an item of an answer is about, to the absolute path: as it was put it may be relative to another root."""
+    dep = local_path(item["dep"])
+    return dep if item.get("path") is None else parts(dep)[0] + b":" + local_path(item["path"])
+
+
 def dependency(argument: str) -> str | dict[str, WirePath]:
     """A dependency or a write, its path made absolute; what the daemon has to judge is left to it."""
     raw = os.fsencode(argument)

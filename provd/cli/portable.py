@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from provd import __version__, places
-from provd.cli import codes, names, output
+from provd.cli import codes, exact, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -70,34 +70,16 @@ class LineClient(Client):
     def decode(self, line: bytes) -> Any:
         """The answer, with its numbers as text where Python has none for them."""
         self._came = line
-        return _value(line.decode())
+        return exact.value(line.decode())
 
     def lines(self) -> Iterator[str]:
         """The entries of the last answer, each as it came."""
         text = self._came.decode()
         at = text.index(_ENTRIES) + len(_ENTRIES)
         while text[at] != "]":
-            end = _JSON.raw_decode(text, at)[1]
+            end = exact.JSON.raw_decode(text, at)[1]
             yield text[at:end]
             at = end + (text[end] == ",")
-
-
-def _integer(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:  # more digits than Python reads
-        return text
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
-
-
-_JSON: Final = json.JSONDecoder(parse_int=_integer, parse_float=str, parse_constant=_constant)
-
-
-def _value(text: str) -> Any:
-    return _JSON.decode(text)
 
 
 @click.command(
@@ -215,7 +197,7 @@ class _Taking:
         raw = self._source.readline(MAX_LINE + 1)
         next(self._numbers)
         try:
-            header = _value(raw.decode())
+            header = exact.value(raw.decode())
         except ValueError:
             header = None
         if not isinstance(header, dict) or _HEADER not in header:
@@ -260,7 +242,7 @@ class _Taking:
             return None
         try:
             text = raw.decode().strip()
-            value = _value(text)
+            value = exact.value(text)
         except (ValueError, RecursionError) as error:
             self._refuse(number, {"code": "parse", "message": f"no JSON: {error}", "hint": "export it again"})
             return None

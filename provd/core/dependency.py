@@ -61,6 +61,11 @@ class Dependency(msgspec.Struct, frozen=True, array_like=True):
     name: bytes
     text: bytes
 
+    @property
+    def explicit(self) -> bool:
+        """Whether the text says the whole name by itself, in whatever root it is read."""
+        return self.text in (self.name, self.kind.encode() + b":" + self.name)
+
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
     """One member of a set.

@@ -124,7 +124,7 @@ def _rests(kept: Kept, scope: bytes, token: Token) -> dict[str, Any]:
 
 def _said(dep: Dependency, scope: bytes) -> bool:
     """Whether the text alone leads to the name, in the scope that the line names."""
-    if dep.text == dep.name or dep.text == dep.kind.encode() + b":" + dep.name:
+    if dep.explicit:
         return True
     try:
         return parse(dep.text, scope if scope.startswith(b"/") else None).name == dep.name
