@@ -108,14 +108,14 @@ class Running:
         """Answers until it is told to stop."""
         serving = await self._server.start(listening.socket)
         self._live.start(self._grown)
-        tasks = [asyncio.ensure_future(work) for work in (self._trimming.run(), self._settle())]
+        tasks = [asyncio.ensure_future(work) for work in (self._trimming.run(), self._settle(), self._wait_for_holders())]
         self._say_ready()
         try:
             await self._stop.wait()
         finally:
             self._bulletin.stopping()
             log.info("stopping", store=self._store.lost or "whole")
-            self._handlers.stopping = True
+            self._handlers.stopping = self._actions.stopping = True
             serving.close()
             for task in tasks:
                 task.cancel()
@@ -148,6 +148,12 @@ class Running:
         set_level(settings.log_level)
         self._live.pace(settings.poll_seconds)
         self._trimming.limits(settings.max_records, settings.max_age)
+
+    async def _wait_for_holders(self) -> None:
+        try:
+            await self._actions.wait_for_holders()
+        except errors.ProvdError as e:  # they stay open, and count as being written
+            log.warning("actions that were held when the daemon ended stay open", reason=str(e))
 
     async def _settle(self) -> None:
         """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
