@@ -138,7 +138,10 @@ def _mutation(mutation: Any, declared: Mapping[Any, Json]) -> list[Piece]:
     told = drawing.words("touched by record")
     if not isinstance(mutation, dict):
         return [*told, Piece(output.printable(str(mutation)))]
-    told.append(Piece(str(mutation.get("seq", "?"))))
+    if mutation.get("type") == "action" and mutation.get("id") == mutation.get("seq"):
+        told = drawing.words("touched by")  # its number is that of its record: it is said once
+    else:
+        told.append(Piece(str(mutation.get("seq", "?"))))
     if what := _what(mutation):
         told.append(Piece(output.printable(what)))
     if mutation.get("path") is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Client)
 
-HELP_NAMES: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HELP_NAMES: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _AS_JSON: Final = "as_json"
 _JSON: Final = "provd.json"
 """Where a context keeps what a command found its option to be."""
@@ -187,9 +187,10 @@ def read_file(file: str, what: str) -> bytes:
 
 
 def unreadable(what: str, file: str, error: OSError) -> Usage:
-    """That a file, or stdin (`-`), cannot be read."""
+    """That a file, or stdin (`-`), cannot be read; `what` it was to hold, where its name does not say it."""
     name = "stdin" if file == "-" else file
-    return Usage(f"cannot read {what}: {name}: {error.strerror}", "name a file that can be read, or - for stdin")
+    message = f"cannot read {what + ': ' if what else ''}{name}: {error.strerror}"
+    return Usage(message, "name a file that can be read, or - for stdin")
 
 
 def number_or_text(text: str | None) -> int | str | None:

@@ -173,7 +173,7 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
     try:
         source = open(file, "rb")  # noqa: SIM115  what goes wrong later is not about opening
     except OSError as error:
-        raise unreadable("the file", file, error) from None
+        raise unreadable("", file, error) from None
     with source:
         yield source
 

@@ -14,6 +14,7 @@ import click
 from provd import configuration, places, services
 from provd.cli import background, output, serving
 from provd.cli.command import Command, Usage, connected
+from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 60.0
 """Seconds until a daemon should answer: it may have a big store to open."""
+_SOON: Final = 5.0
+"""Seconds until one that works answers what it has at hand."""
 
 
 def _starts(function: Function) -> Function:
@@ -124,10 +127,15 @@ def _would_start(service: Service | None, socket: str, timeout: float) -> None:
 
     In the background the next one reads what this command names; a service reads what it read before.
     """
-    client = background.reached(socket, timeout)
-    if client is not None:
+    try:
+        client = background.reached(socket, min(timeout, _SOON))
+        if client is None:
+            return
         with client:
-            serving.configured(places.config_place() if service is None else serving.configuration_of(client))
+            place = places.config_place() if service is None else serving.configuration_of(client)
+    except ProvdUnreachable:
+        return  # one that hangs is nothing to keep
+    serving.configured(place)
 
 
 def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str) -> None:

@@ -64,6 +64,7 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli",
         "provd.cli.app",
         "provd.cli.ask",
+        "provd.cli.codes",
         "provd.cli.asking",
         "provd.cli.command",
         "provd.cli.completing",

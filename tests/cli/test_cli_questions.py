@@ -261,7 +261,7 @@ def test_why_tells_all(cli: Cli) -> None:
         " days ago (session s1, turn 3)",
         "      /r/a",
         "touched by record 12",
-        "touched by record 9 action 8 end",
+        "touched by record 9 action 8 ended",
         "root cause: k ← entry:e ← object:o written",
         "the entry itself  moving",
         "three times",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from starting import Home
+from support import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +89,26 @@ def test_a_restart_of_a_service_looks_at_its_own_configuration(home: Home) -> No
     assert own in home.provd("restart", code=5).err
     assert home.hello()["pid"] == pid
     assert home.told() == ["enable", "start", "restart"]
+
+
+@_USER
+def test_a_service_that_hangs_is_restarted(home: Home) -> None:
+    home.with_systemd()
+    home.provd("service", "install")
+    pid = home.hello()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    restart = subprocess.Popen(home.command("restart"), cwd=home.path, env=home.environment())
+    deadline = time.monotonic() + HANG
+    try:
+        while home.told()[-1] != "restart":
+            assert restart.poll() is None, "the manager was told nothing"
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        os.kill(pid, signal.SIGKILL)  # as a manager does in the end
+
+    assert restart.wait(HANG) == 0
+    assert home.hello()["pid"] != pid
 
 
 @_USER

@@ -15,6 +15,7 @@ from doc_blocks import DOCUMENTS, read, reason, steps
 from doc_transcript import transcript
 
 from provd.cli.app import app
+from provd.cli.command import HELP_NAMES
 from provd.core import params
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _all(group: click.Group = app, above: tuple[str, ...] = ()) -> Iterator[tupl
 
 def _flags(command: click.Command) -> set[str]:
     """The options of a command, with those that every command has."""
-    context = click.Context(command)
+    context = click.Context(command, **HELP_NAMES)  # click keeps the option that it makes of it
     return {name for option in command.get_params(context) for name in (*option.opts, *option.secondary_opts)}
 
 
