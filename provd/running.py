@@ -108,7 +108,8 @@ class Running:
         """Answers until it is told to stop."""
         serving = await self._server.start(listening.socket)
         self._live.start(self._grown)
-        tasks = [asyncio.ensure_future(work) for work in (self._trimming.run(), self._settle(), self._wait_for_holders())]
+        works = (self._trimming.run(), self._settle(), self._wait_for_holders())
+        tasks = [asyncio.ensure_future(work) for work in works]
         self._say_ready()
         try:
             await self._stop.wait()

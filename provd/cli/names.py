@@ -54,6 +54,11 @@ def dependency(argument: str) -> str | dict[str, WirePath]:
     return _travelling(raw)
 
 
+def is_object(write: str) -> bool:
+    """Whether a write names something that is no file."""
+    return parts(write.encode())[0] == b"object"
+
+
 def file(path: WirePath) -> str | dict[str, WirePath]:
     """The dependency on what an absolute path names."""
     return _travelling(b"file:" + local_path(path))
