@@ -21,13 +21,12 @@ from provd.cli import holders
 from provd.cli.command import Failure
 from provd.cli.process import NAP
 from provd.client import Client, ProvdUnreachable
+from provd.places import LOG_NAME, START_LOCK_NAME
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOG_NAME: Final = "provd.log"
-_LOCK_NAME: Final = "start.lock"
 _PAUSE: Final = 0.2
 """Seconds between two starts while another daemon ends."""
 _TOLD: Final = 4096
@@ -148,7 +147,9 @@ def _turn(state: str, deadline: float) -> Iterator[None]:
 def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
-        lock = os.open(os.path.join(state, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = os.open(
+            os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
         raise Failure(message, "see who may write there, or give another --state") from None
@@ -156,7 +157,7 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
         while not _locked(lock):
             if time.monotonic() >= deadline:
                 message = f"another provd start is at work on {state} and does not end"
-                raise Failure(message, f"find and end it: fuser {state}/{_LOCK_NAME}")
+                raise Failure(message, f"find and end it: fuser {state}/{START_LOCK_NAME}")
             time.sleep(NAP)
         yield
     finally:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
+from provd.places import LOCK_NAME
+
 _MOST: Final = 8192
 """Bytes of the file that are looked at."""
 
@@ -23,7 +25,7 @@ class Written(NamedTuple):
 def written(state: str) -> Written | None:
     """What stands in the lock file of a state directory; None where it cannot be read."""
     try:
-        with open(os.path.join(state, "lock"), "rb") as file:
+        with open(os.path.join(state, LOCK_NAME), "rb") as file:
             inode = os.fstat(file.fileno()).st_ino
             pid, socket = [*os.fsdecode(file.read(_MOST)).split("\n"), "", ""][:2]
     except OSError:

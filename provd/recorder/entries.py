@@ -171,7 +171,7 @@ class Entries:
 
         def command(writer: Writer) -> bool:
             there = writer.entry(entry_id)
-            if there is None and not writer.archived(entry_id):
+            if there is None and next(writer.archived(entry_id), None) is None:
                 return False
             version = there.version if there else 0
             event = records.EntryEvent.FORGOTTEN

@@ -8,8 +8,9 @@ before changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -31,7 +32,10 @@ from provd.store.keys import Stored
 from provd.store.precedents import Imported, Precedents, note_imported, note_wanted
 
 _SLICE: Final = 250
-"""Lines taken in one command: others are committed in between."""
+_BYTES: Final = 256 * 1024
+"""Lines, and bytes of them, taken in one command: others are committed in between. A longer line comes alone."""
+_NEVER: Final = -1
+"""Before every position: the precedent is here, and no evidence of it was taken from a line."""
 _PATIENCE: Final = 30.0
 _ATTEMPTS: Final = 16
 
@@ -62,9 +66,23 @@ class Coming(msgspec.Struct, frozen=True):
     renewed: int
 
     @property
+    def bases(self) -> set[bytes]:
+        """The bases of the paths that it rests on."""
+        deps = (rested.kept.dep for rested in self.deps or ())
+        return {base(dep) for dep in deps if dep.kind in PATH_KINDS}
+
+    @property
     def stored(self) -> Stored:
         """Its value and meta."""
         return Stored(*portable.stored(self.line))
+
+
+class Understood(msgspec.Struct, frozen=True):
+    """A slice of lines: what could be understood, each with its index, what could not, and the bases of all paths."""
+
+    coming: list[tuple[int, Coming]]
+    refused: list[dict[str, Any]]
+    bases: set[bytes]
 
 
 class Contested(msgspec.Struct, frozen=True):
@@ -85,14 +103,11 @@ class Importing:
         moved = await self._moved(asked.moved, foreign=foreign)
         counts: Counter[str] = Counter({str(outcome): 0 for outcome in Outcome})
         refused: list[dict[str, Any]] = []
-        for start in range(0, len(asked.entries), _SLICE):
-            coming: list[tuple[int, Coming]] = []
-            for index, raw in enumerate(asked.entries[start : start + _SLICE], start):
-                try:
-                    coming.append((index, self._understood(bytes(raw), moved)))
-                except errors.RequestError as e:
-                    refused.append(_refused(index, e))
-            for index, outcome in await self._taken(coming, foreign=foreign):
+        for lines in _slices(asked.entries):
+            # In a thread, as others wait for the loop; not in a worker: those may all hang.
+            understood = await asyncio.to_thread(self._understood, lines, moved, self._clocks.head())
+            refused += understood.refused
+            for index, outcome in await self._taken(understood, foreign=foreign):
                 if isinstance(outcome, errors.RequestError):
                     refused.append(_refused(index, outcome))
                 else:
@@ -105,13 +120,25 @@ class Importing:
         place = await self._resolver.place(move.to, foreign=foreign)
         return absolute(params.name_bytes(move.source), "source"), place.need_scope()
 
-    def _understood(self, raw: bytes, moved: Moved | None) -> Coming:
-        """A line as this store reads it; raises RequestError."""
+    def _understood(self, lines: Sequence[tuple[int, msgspec.Raw]], moved: Moved | None, head: int) -> Understood:
+        out = Understood([], [], set())
+        for index, raw in lines:
+            try:
+                one = self._coming(bytes(raw), moved, head)
+            except errors.RequestError as e:
+                out.refused.append(_refused(index, e))
+            else:
+                out.coming.append((index, one))
+                out.bases.update(one.bases)
+        return out
+
+    def _coming(self, raw: bytes, moved: Moved | None, head: int) -> Coming:
+        """A line as this store, whose newest position is `head`, reads it; raises RequestError."""
         told = portable.decode(raw)
         root = portable.root_of(told)
         deps = None if told.deps is None else tuple(portable.rested(dep, root, moved) for dep in told.deps)
-        made, renewed = self._clocks.since(told.made), self._clocks.since(told.renewed)
-        since = None if told.clock is None else self._clocks.since(told.clock)
+        made, renewed = self._clocks.since(told.made, head), self._clocks.since(told.renewed, head)
+        since = None if told.clock is None else self._clocks.since(told.clock, head)
         for dep in deps or ():
             if dep.made is not None:
                 clock.parse(dep.made)
@@ -128,13 +155,10 @@ class Importing:
             renewed=clock.parse(told.renewed).position,
         )
 
-    async def _taken(
-        self, coming: Sequence[tuple[int, Coming]], *, foreign: bool
-    ) -> list[tuple[int, Outcome | errors.RequestError]]:
+    async def _taken(self, understood: Understood, *, foreign: bool) -> list[tuple[int, Outcome | errors.RequestError]]:
         """What became of each of some lines."""
-        reals: dict[bytes, bytes] = {}
-        if not foreign:
-            reals = await self._resolver.real_bases(dep.kept.dep for _, one in coming for dep in one.deps or ())
+        coming = understood.coming
+        reals = {} if foreign else await self._resolver.real_paths(understood.bases)
         bring = [Bring(one, reals, self._clocks, foreign=foreign) for _, one in coming]
         results = await self._store.submit(lambda writer: [_alone(one, writer) for one in bring])
         out: list[tuple[int, Outcome | errors.RequestError]] = []
@@ -175,6 +199,21 @@ def _refused(index: int, error: errors.RequestError) -> dict[str, Any]:
     return {"index": index, "code": error.code, "message": error.message, "hint": error.hint}
 
 
+def _slices(lines: Sequence[msgspec.Raw]) -> Iterator[list[tuple[int, msgspec.Raw]]]:
+    """The lines with their indices, some at a time."""
+    some: list[tuple[int, msgspec.Raw]] = []
+    size = 0
+    for index, raw in enumerate(lines):
+        more = memoryview(raw).nbytes
+        if some and (len(some) == _SLICE or size + more > _BYTES):
+            yield some
+            some, size = [], 0
+        some.append((index, raw))
+        size += more
+    if some:
+        yield some
+
+
 class Bring:
     """One line, inside a transaction. Until it `may_judge`, what is contested is only told."""
 
@@ -213,7 +252,8 @@ class Bring:
             return self._activate(writer, entry, wanted, active, same=same)
         if not same:
             return self._archive(writer, entry, active, "late", Outcome.LATE)
-        self._note(writer, active.version)
+        if known is None:
+            self._note(writer, active.version, renewed=_NEVER)
         return Outcome.UNCHANGED
 
     def _is_equal(self, active: Entry) -> bool:
@@ -270,11 +310,12 @@ class Bring:
 
     def _version(self, writer: Writer, kept: Kept, made: str) -> int | None:
         """The version here of what an `entry:` dependency rested on there; None where that is not here."""
-        known = Precedents(writer).imported(_below(self.coming.id, kept), made)
+        below, precedents = _below(self.coming.id, kept), Precedents(writer)
+        known = precedents.imported(below, made)
         if known is not None:
             return known.version
-        since = self._clocks.since(made)
-        return since.position if since.exact else None
+        since = self._clocks.since(made, writer.head())
+        return since.position if since.exact and precedents.holds(below, since.position) else None
 
     def _activate(
         self, writer: Writer, entry: Entry, wanted: list[Rested], active: Entry | None, *, same: bool = False
@@ -307,10 +348,11 @@ class Bring:
             records.EntryChange(writer.now, event, there.scope, there.key, version, superseded, line.session, line.turn)
         )
 
-    def _note(self, writer: Writer, version: int) -> None:
-        """Keeps what the line is here, and tells those that waited for it."""
+    def _note(self, writer: Writer, version: int, renewed: int | None = None) -> None:
+        """Keeps what the line is here and how new its evidence, and tells those that waited for it."""
         made, there = self.coming.line.made, self.coming.id
-        for waiting in note_imported(writer, there, made, Imported(version, self.coming.renewed)):
+        here = Imported(version, self.coming.renewed if renewed is None else renewed)
+        for waiting in note_imported(writer, there, made, here):
             entry = writer.entry(waiting)
             if entry is not None:
                 _rest_on(writer, entry, there, version)

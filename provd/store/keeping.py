@@ -1,7 +1,7 @@
 """The old store, kept beside the new one until that has proved itself.
 
-Rule: a copy has its name only when it is whole and durable, and is removed only after a daemon came up on the
-migrated store and a later one found that whole. Nothing else is ever removed.
+Rule: a copy has its name only when it is whole and durable, and is removed only after a daemon served the migrated
+store to an orderly end, or for long, and a later one found that whole. Nothing else is ever removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import msgspec
 
-from provd import faults
+from provd import faults, places
 from provd.core import errors
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _KEY: Final = b"migrated"
 class Migrated(msgspec.Struct, frozen=True):
     """What a store remembers of its migration: `before` is the old format, `at` the time (ns), `kept` the copy's name.
 
-    `up` is the run that came up on it first, empty until one did.
+    `up` is the run that proved it, empty until one did.
     """
 
     before: int
@@ -46,7 +46,7 @@ def keep(env: lmdb.Environment, directory: str, old: int) -> str:
     A copy of the same log and position that is already there is taken. Raises StoreFull, OSError, lmdb.Error; then
     nothing is left behind.
     """
-    kept = f"{directory}.format-{old}"
+    kept = f"{directory}{places.OF_FORMAT}{old}"
     partial = f"{kept}.partial"
     if os.path.lexists(kept):
         if _moment(kept) == _moment_of(env):
@@ -56,7 +56,7 @@ def keep(env: lmdb.Environment, directory: str, old: int) -> str:
     _need_space(env, directory, old)
     try:
         os.mkdir(partial, 0o700)
-        env.copy(partial, compact=True)
+        env.copy(os.fsencode(partial), compact=True)  # type: ignore[arg-type]  # its stubs know only text
         os.chmod(os.path.join(partial, _DATA), 0o600)
         for path in (os.path.join(partial, _DATA), partial):
             _sync(path)
@@ -113,7 +113,8 @@ def _mib(size: int) -> int:
 def _moment(path: str) -> tuple[bytes | None, ...] | None:
     """The moment of a store that nobody has open, None where it is none."""
     try:
-        env = lmdb.open(path, readonly=True, lock=False, max_dbs=1, map_size=os.path.getsize(os.path.join(path, _DATA)))
+        size = os.path.getsize(os.path.join(path, _DATA))
+        env = lmdb.open(os.fsencode(path), readonly=True, lock=False, max_dbs=1, map_size=size)
     except (OSError, lmdb.Error):
         return None
     try:

@@ -17,6 +17,9 @@ from provd.core.facts import ObjectState
 _SHORT: Final = 470
 ORDERED: Final = 480
 """Bytes of a path by which keys are in path order."""
+IMPORTED: Final = b"="
+WANTED: Final = b"?"
+"""How the names of the rows begin that say what an import is here, and who waits for one."""
 
 
 class PathState(msgspec.Struct, frozen=True, array_like=True):
@@ -116,6 +119,16 @@ def place_key(path: bytes) -> bytes:
 def object_key(name: bytes) -> bytes:
     """The key of an object."""
     return b"o" + short_hash(name)
+
+
+def wanted_name(made: str) -> bytes:
+    """How the names begin of the rows that say who waits for a precedent, by its token."""
+    return WANTED + short_hash(made.encode())
+
+
+def waiting_name(entry_id: entries.EntryId) -> bytes:
+    """How the names end of the rows that say that an entry waits."""
+    return short_hash(entry_id.scope + b"\0" + entry_id.key.encode())
 
 
 def dependent_key(entry_key_: bytes) -> bytes:

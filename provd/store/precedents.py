@@ -18,9 +18,6 @@ from provd.store import keys
 from provd.store.reads import View
 from provd.store.writes import Writer
 
-_IMPORTED: Final = b"="
-_WANTED: Final = b"?"
-
 
 class After(msgspec.Struct, frozen=True, array_like=True):
     """What was read last: the row of an entry, and the position of the precedent in its archive (0: the active one).
@@ -40,6 +37,9 @@ class Imported(msgspec.Struct, frozen=True, array_like=True):
     renewed: int
 
 
+_PAST: Final = b"\xff" * 8
+"""After every position: the archive of a key was passed over."""
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _imported: Final = msgspec.msgpack.Decoder(Imported).decode
 _waiting: Final = msgspec.msgpack.Decoder(tuple[EntryId, int]).decode
@@ -51,8 +51,11 @@ class Precedents:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def after(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent]]:
-        """All precedents (None: of every scope) after `last`, each with what says that it was read."""
+    def after(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent | int]]:
+        """All precedents (None: of every scope) after `last`, each with what says that it was read.
+
+        A number in place of one tells the bytes of what was read and is none of these.
+        """
         if not last.orphans:
             yield from self._of_entries(scope, last)
             last = After(orphans=True)
@@ -73,35 +76,39 @@ class Precedents:
             for key, old in view.archive_rows(keys.short_hash(row) + clock.key(after + 1), keys.short_hash(row)):
                 yield After(row, clock.position(key[16:])), Precedent(old.entry, old.value, old.meta, old.reason)
 
-    def _orphans(self, scope: bytes | None, last: bytes) -> Iterator[tuple[After, Precedent]]:
-        """What is archived under keys that have nothing active."""
-        for key, old in self._view.archive_rows(last, b""):
+    def _orphans(self, scope: bytes | None, last: bytes) -> Iterator[tuple[After, Precedent | int]]:
+        """What is archived under keys that have nothing active: of each other key only one row is read."""
+        while (row := next(self._view.archive_rows(last + b"\0", b""), None)) is not None:
+            last, old = row
             there = old.entry.id
-            if key != last and scope in {None, there.scope} and self._view.entry(there) is None:
-                yield After(key, orphans=True), Precedent(old.entry, old.value, old.meta, old.reason)
+            if scope in {None, there.scope} and self._view.entry(there) is None:
+                yield After(last, orphans=True), Precedent(old.entry, old.value, old.meta, old.reason)
+            else:
+                last = last[:16] + _PAST
+                yield After(last, orphans=True), len(old.value or b"") + len(old.meta or b"")
 
     # what was imported
 
     def imported(self, entry_id: EntryId, made: str) -> Imported | None:
         """What the precedent with that token is here, None where it was never imported."""
-        row = self._view.import_row(entry_id, _IMPORTED + keys.short_hash(made.encode()))
+        row = self._view.import_row(entry_id, keys.IMPORTED + keys.short_hash(made.encode()))
         return None if row is None else _imported(row)
 
-    def holds(self, entry_id: EntryId, version: int, renewed: int) -> bool:
+    def holds(self, entry_id: EntryId, version: int, renewed: int | None = None) -> bool:
         """Whether a key has a precedent of that version, whose newest record was at `renewed` once."""
         there = self._view.entry(entry_id)
         if there is not None and there.version == version:
             return True
-        if self._view.is_archived(entry_id, renewed):  # so that a long archive need not be read for each of it
+        if renewed is not None and self._view.is_archived(entry_id, renewed):  # so that a long archive is not read
             return True
-        return any(old.entry.version == version for old in self._view.archived(entry_id))
+        return any(old.entry.version == version for old in self._view.archived(entry_id, version))
 
 
 def note_imported(writer: Writer, entry_id: EntryId, made: str, here: Imported) -> list[EntryId]:
     """Keeps what an imported precedent is here; returns the entries that waited for it and are as they were then."""
-    writer.put_import(entry_id, _IMPORTED + keys.short_hash(made.encode()), _encode(here))
+    writer.put_import(entry_id, keys.IMPORTED + keys.short_hash(made.encode()), _encode(here))
     out = []
-    for name, row in writer.import_rows(entry_id, _WANTED + keys.short_hash(made.encode())):
+    for name, row in writer.import_rows(entry_id, keys.wanted_name(made)):
         writer.put_import(entry_id, name, None)
         waiting, version = _waiting(row)
         there = writer.entry(waiting)
@@ -112,5 +119,5 @@ def note_imported(writer: Writer, entry_id: EntryId, made: str, here: Imported) 
 
 def note_wanted(writer: Writer, entry_id: EntryId, made: str, waiting: EntryId, version: int) -> None:
     """Keeps that version `version` of `waiting` rests on a precedent of `entry_id` that is not here yet."""
-    name = _WANTED + keys.short_hash(made.encode()) + keys.short_hash(waiting.scope + b"\0" + waiting.key.encode())
+    name = keys.wanted_name(made) + keys.waiting_name(waiting)
     writer.put_import(entry_id, name, _encode((waiting, version)))

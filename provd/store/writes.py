@@ -32,6 +32,7 @@ class Writer(View):
 
     def __init__(self, environment: Environment, txn: lmdb.Transaction, now: int) -> None:
         super().__init__(environment, txn)
+        self.going_on = environment.going_on
         self._head = super().head()
         self.now = now
         self.wrote = 0
@@ -226,6 +227,7 @@ class Writer(View):
         """Makes `entry` the active one of its key. `stored` None keeps the value as it is."""
         key = self._entry_key(entry.id)
         old = self._entry_at(key)
+        self._wait_no_more(old)
         self._put("entries", key, _encode(entry))
         if stored is not None:
             self._put("values", key, _encode(stored))
@@ -252,19 +254,32 @@ class Writer(View):
         else:
             self._put("imports", key, row)
 
+    def _wait_no_more(self, entry: Entry | None) -> None:
+        """An entry is replaced or goes: it waits no more for what it rests on to be imported."""
+        if entry is None or not self.count("imports"):
+            return
+        for kept in entry.deps or ():
+            if kept.dep.kind is Kind.ENTRY and kept.version is None:
+                below, name = EntryId(entry.id.scope, kept.dep.name.decode()), keys.waiting_name(entry.id)
+                for row, _ in self.import_rows(below, keys.WANTED):
+                    if row.endswith(name):
+                        self.put_import(below, row, None)
+
     def forget(self, entry_id: EntryId) -> None:
-        """Takes an entry away, with its value and its archive."""
+        """Takes an entry away, with its value and its archive. Who waits for it to be imported goes on waiting."""
         key = self._entry_key(entry_id)
-        self._reindex(key, self._entry_at(key), None)
+        old = self._entry_at(key)
+        self._wait_no_more(old)
+        self._reindex(key, old, None)
         self._drop("members", key)
         self._drop("archive", key)
-        self._drop("imports", key)
+        self._drop("imports", key, keys.IMPORTED)
         self._delete("entries", key)
         self._delete("values", key)
 
-    def _drop(self, table: str, key: bytes) -> None:
-        """Drops the rows of an entry from a table that is keyed by its hash first."""
-        prefix = keys.short_hash(key)
+    def _drop(self, table: str, key: bytes, name: bytes = b"") -> None:
+        """Drops the rows of an entry from a table that is keyed by its hash first, those whose `name` begins so."""
+        prefix = keys.short_hash(key) + name
         for row in [row for row, _ in self._rows(table, prefix, prefix)]:
             self._delete(table, row)
 

@@ -171,7 +171,7 @@ def test_a_terminal_that_goes_away_ends_the_command(cli: RealCli) -> None:
         script = "import signal; print('ready', flush=True); signal.pause()"
         os.execve(sys.executable, [*_EXEC, "-q", "--", sys.executable, "-c", script], cli.environment())
     with open(terminal, "r+b", buffering=0) as line:
-        _until(line, b"ready")
+        _until(line, b"ready\r\n")  # all that is written is taken: a write that was cut short would be another end
     try:
         _, status = os.waitpid(pid, 0)
     except BaseException:
