@@ -63,11 +63,11 @@ def exec_(
 ) -> int:
     """Run a command as an action: begun before, ended after, and what changed is told on stderr.
 
-    The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell). It is not run
-    where no daemon answers (3) or where --if-usable refuses (5). Without --write what changes meanwhile
-    below the watched root around here is kept as its doing, and so is what others change there whom
-    nobody knows: --write names what is really its. Of two at once that name nothing, neither gets it.
-    5 also says that nobody knows of a write to an object: the daemon was gone when the command ended.
+    The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell), but 5 for a 0 where a
+    write to an object could not be recorded. It is not run where no daemon answers (3) or where
+    --if-usable refuses (5). It ends with CMD, whatever that leaves running. Without --write what changes
+    meanwhile below the watched root around here is kept as its doing, others' changes too: --write names
+    what is really its. Of two at once that name nothing neither gets it.
     """
     where = names.Scope(root, scope)
     params = action.description(**described)

@@ -409,9 +409,10 @@ def _of_object(cli: RealCli, key: str) -> str:
     return told
 
 
-@pytest.mark.parametrize("orderly", [True, False])
-def test_a_write_goes_on_over_the_end_of_the_daemon(own: RealCli, orderly: bool) -> None:
-    with _waiting(own, "--write", "object:db", then="exit 3") as (process, pipe):
+@pytest.mark.parametrize(("orderly", "options"), [(True, []), (False, []), (False, ["--if-usable", "plan"])])
+def test_a_write_goes_on_over_the_end_of_the_daemon(own: RealCli, orderly: bool, options: list[str]) -> None:
+    own("put", "plan", "--value", "v", "--no-deps")
+    with _waiting(own, "--write", "object:db", *options, then="exit 3") as (process, pipe):
         begun = own.daemon.rpc("action.list")["actions"][0]["id"]
         if orderly:
             own.daemon.restart()
