@@ -54,6 +54,8 @@ class Exporting:
         more = False
         with self._store.thread_view() as view:
             head = view.head()
+            if last == After():
+                last = After(began=head)
             for at, precedent in Precedents(view).after(scope, last):
                 if len(lines) == limit or read >= _PAGE:
                     more = True

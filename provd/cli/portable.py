@@ -206,6 +206,7 @@ class _Taking:
         self._asked: Json = {}
         self._numbers = itertools.count(1)
         self._ended: int | None = None
+        self._read = 0
         self.counts = dict.fromkeys(_OUTCOMES, 0)
         self.refused: list[Json] = []
         self._refused = 0
@@ -238,6 +239,7 @@ class _Taking:
         size = 0
         while raw := self._source.readline(MAX_LINE + 1):
             number = next(self._numbers)
+            self._read += bool(raw.strip())
             text = self._checked(number, raw)
             if text is None:
                 continue
@@ -266,6 +268,7 @@ class _Taking:
             return None
         if isinstance(value, dict) and _END in value:
             self._ended = value[_END]
+            self._read -= 1
             return None
         return text
 
@@ -307,7 +310,12 @@ class _Taking:
             output.complain(f"{many} not taken, all others were", "mend these lines, and import the file again")
         if self._ended is None:
             output.complain(f"{self._file} was cut short: it has no last line", "export it again, and import that")
-        return _FAILED if self._refused or self._ended is None else 0
+        elif self._ended != self._read:
+            output.complain(
+                f"{self._file} has {output.count(self._read, 'line', 'lines')} and says that there are {self._ended}",
+                "lines are missing or were added: export it again, and import that",
+            )
+        return _FAILED if self._refused or self._ended != self._read else 0
 
 
 vars()["import"] = import_  # by this name the command is looked up

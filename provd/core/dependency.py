@@ -94,9 +94,10 @@ def hasher(algorithm: str) -> Hasher:
     raise errors.DependencyMalformed(f"unknown digest algorithm {algorithm!r}", "use xxh3, sha256 or blake2b")
 
 
-def parse(text: bytes, root: bytes | None) -> Dependency:
+def parse(text: bytes, root: bytes | None, name: bytes | None = None) -> Dependency:
     """The dependency that `text` names; relative paths are joined to `root`.
 
+    An absolute `name` says what it names, where that is known; of a text that names a path only the kind counts then.
     Raises DependencyMalformed, DependencyUnsupported, and RootAmbiguous where a relative path has no root.
     """
     if b"\0" in text:
@@ -125,8 +126,12 @@ def parse(text: bytes, root: bytes | None) -> Dependency:
             rest.decode()
         except UnicodeDecodeError:
             raise errors.DependencyMalformed(f"{shown!r} is not UTF-8", "object ids and keys are text") from None
+        if name is not None:
+            raise errors.DependencyMalformed(f"{shown!r} has a path", f"what follows {kind}: says it all")
         return Dependency(kind, rest, text)
-    if not rest.startswith(b"/"):
+    if name is not None:
+        rest = name
+    elif not rest.startswith(b"/"):
         rest = _below(root, kind, shown) + b"/" + rest
     most = MAX_PATTERN if kind in PATTERN_KINDS else MAX_PATH
     if len(rest) > most:

@@ -151,10 +151,13 @@ def root_of(told: Line) -> bytes | None:
     """The root that a line names, None where it names a scope; raises InvalidParams."""
     if told.root is None:
         return None
-    root = params.name_bytes(told.root)
-    if not root.startswith(b"/") or b"\0" in root:
-        raise errors.InvalidParams("the root of a line is no absolute path", _NO_PATH)
-    return root.rstrip(b"/") or b"/"
+    return _absolute(params.name_bytes(told.root), "root").rstrip(b"/") or b"/"
+
+
+def _absolute(path: bytes, field: str) -> bytes:
+    if not path.startswith(b"/") or b"\0" in path:
+        raise errors.InvalidParams(f"the {field} of a line is no absolute path", _NO_PATH)
+    return path
 
 
 def entry_id(told: Line, root: bytes | None, moved: Moved | None) -> EntryId:
@@ -165,13 +168,7 @@ def entry_id(told: Line, root: bytes | None, moved: Moved | None) -> EntryId:
 def rested(given: LineDependency, root: bytes | None, moved: Moved | None) -> Rested:
     """A dependency of a line whose root is `root`, before it moved; raises DependencyMalformed and its kin."""
     text = params.name_bytes(given.dep)
-    if given.path is None:
-        dep = parse(text, root)
-    else:
-        kind, _, _ = text.partition(b":")
-        name = params.name_bytes(given.path)
-        dep = parse((kind if kind in _PATH_WORDS else b"file") + b":" + name, None)
-        dep = Dependency(dep.kind, dep.name, text)
+    dep = parse(text, root, None if given.path is None else _absolute(params.name_bytes(given.path), "path"))
     dep = _moved_dependency(dep, moved)
     digest = None if given.digest is None else check_digest(dep, given.digest)
     if dep.kind in PATH_KINDS:
@@ -179,9 +176,6 @@ def rested(given: LineDependency, root: bytes | None, moved: Moved | None) -> Re
     if digest is not None:
         raise errors.DependencyMalformed("an entry: of a line has a digest", "its version is told as version and made")
     return Rested(Kept(dep, version=0 if given.version == 0 else None), given.made if given.version else None)
-
-
-_PATH_WORDS: Final = frozenset(kind.value.encode() for kind in PATH_KINDS)
 
 
 def _moved_dependency(dep: Dependency, moved: Moved | None) -> Dependency:

@@ -7,7 +7,7 @@ write, so that whoever reads page by page meets everything that is there all the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -19,15 +19,21 @@ from provd.store.reads import View
 from provd.store.writes import Writer
 
 
+_MAX_ROW: Final = 500
+"""Bytes of a row's key; LMDB takes some more."""
+
+
 class After(msgspec.Struct, frozen=True, array_like=True):
     """What was read last: the row of an entry, and the position of the precedent in its archive (0: the active one).
 
-    `orphans` says that all entries were read, and that `row` is one of the archive.
+    `orphans` says that all entries were read, and that `row` is one of the archive. `began` is the head at which the
+    first page was read: who has a newer version may have been passed when he had none.
     """
 
-    row: bytes = b""
-    position: int = 0
+    row: Annotated[bytes, msgspec.Meta(max_length=_MAX_ROW)] = b""
+    position: Annotated[int, msgspec.Meta(ge=0, lt=clock.MAX_POSITION)] = 0
     orphans: bool = False
+    began: int = clock.MAX_POSITION
 
 
 class Imported(msgspec.Struct, frozen=True, array_like=True):
@@ -58,8 +64,8 @@ class Precedents:
         """
         if not last.orphans:
             yield from self._of_entries(scope, last)
-            last = After(orphans=True)
-        yield from self._orphans(scope, last.row)
+            last = After(orphans=True, began=last.began)
+        yield from self._orphans(scope, last.row, last.began)
 
     def _of_entries(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent]]:
         view = self._view
@@ -72,20 +78,22 @@ class Precedents:
                 after = last.position
             else:
                 stored = view.stored(entry.id)
-                yield After(row), Precedent(entry, stored.value, stored.meta)
+                yield After(row, began=last.began), Precedent(entry, stored.value, stored.meta)
             for key, old in view.archive_rows(keys.short_hash(row) + clock.key(after + 1), keys.short_hash(row)):
-                yield After(row, clock.position(key[16:])), Precedent(old.entry, old.value, old.meta, old.reason)
+                at = After(row, clock.position(key[16:]), began=last.began)
+                yield at, Precedent(old.entry, old.value, old.meta, old.reason)
 
-    def _orphans(self, scope: bytes | None, last: bytes) -> Iterator[tuple[After, Precedent | int]]:
-        """What is archived under keys that have nothing active: of each other key only one row is read."""
+    def _orphans(self, scope: bytes | None, last: bytes, began: int) -> Iterator[tuple[After, Precedent | int]]:
+        """What is archived under keys that had nothing active at `began`: of each other key only one row is read."""
         while (row := next(self._view.archive_rows(last + b"\0", b""), None)) is not None:
             last, old = row
             there = old.entry.id
-            if scope in {None, there.scope} and self._view.entry(there) is None:
-                yield After(last, orphans=True), Precedent(old.entry, old.value, old.meta, old.reason)
+            active = self._view.entry(there)
+            if scope in {None, there.scope} and (active is None or active.version > began):
+                yield After(last, orphans=True, began=began), Precedent(old.entry, old.value, old.meta, old.reason)
             else:
                 last = last[:16] + _PAST
-                yield After(last, orphans=True), len(old.value or b"") + len(old.meta or b"")
+                yield After(last, orphans=True, began=began), len(old.value or b"") + len(old.meta or b"")
 
     # what was imported
 
