@@ -120,15 +120,9 @@ def parse(text: bytes, root: bytes | None, name: bytes | None = None) -> Depende
     if not rest:
         raise errors.DependencyMalformed(f"{shown!r} names nothing", f"write what follows {kind_name}:")
     if kind not in PATH_KINDS:
-        if len(rest) > MAX_NAME:
-            raise errors.LimitExceeded(f"an object id or key is {len(rest)} bytes long", f"at most {MAX_NAME} bytes")
-        try:
-            rest.decode()
-        except UnicodeDecodeError:
-            raise errors.DependencyMalformed(f"{shown!r} is not UTF-8", "object ids and keys are text") from None
         if name is not None:
             raise errors.DependencyMalformed(f"{shown!r} has a path", f"what follows {kind}: says it all")
-        return Dependency(kind, rest, text)
+        return _by_word(kind, rest, text, shown)
     if name is not None:
         rest = name
     elif not rest.startswith(b"/"):
@@ -138,6 +132,17 @@ def parse(text: bytes, root: bytes | None, name: bytes | None = None) -> Depende
         raise errors.LimitExceeded(f"{kind}: names {len(rest)} bytes", f"at most {most}")
     if kind in PATTERN_KINDS:
         glob.compile_pattern(rest)  # raises where it does not parse
+    return Dependency(kind, rest, text)
+
+
+def _by_word(kind: Kind, rest: bytes, text: bytes, shown: str) -> Dependency:
+    """An object or an entry."""
+    if len(rest) > MAX_NAME:
+        raise errors.LimitExceeded(f"an object id or key is {len(rest)} bytes long", f"at most {MAX_NAME} bytes")
+    try:
+        rest.decode()
+    except UnicodeDecodeError:
+        raise errors.DependencyMalformed(f"{shown!r} is not UTF-8", "object ids and keys are text") from None
     return Dependency(kind, rest, text)
 
 
