@@ -188,6 +188,7 @@ class _Taking:
         self._asked: Json = {}
         self._numbers = itertools.count(1)
         self._ended: int | None = None
+        self._read = 0
         self.counts = dict.fromkeys(_OUTCOMES, 0)
         self.refused: list[Json] = []
         self._refused = 0
@@ -220,6 +221,7 @@ class _Taking:
         size = 0
         while raw := self._source.readline(MAX_LINE + 1):
             number = next(self._numbers)
+            self._read += bool(raw.strip())
             text = self._checked(number, raw)
             if text is None:
                 continue
@@ -248,6 +250,7 @@ class _Taking:
             return None
         if isinstance(value, dict) and _END in value:
             self._ended = value[_END]
+            self._read -= 1
             return None
         return text
 
@@ -289,4 +292,9 @@ class _Taking:
             output.complain(f"{many} not taken, all others were", "mend these lines, and import the file again")
         if self._ended is None:
             output.complain(f"{self._file} was cut short: it has no last line", "export it again, and import that")
-        return codes.REFUSED if self._refused or self._ended is None else 0
+        elif self._ended != self._read:
+            output.complain(
+                f"{self._file} has {output.count(self._read, 'line', 'lines')} and says that there are {self._ended}",
+                "lines are missing or were added: export it again, and import that",
+            )
+        return codes.REFUSED if self._refused or self._ended != self._read else 0
