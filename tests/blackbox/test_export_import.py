@@ -160,11 +160,11 @@ def test_what_is_there_all_the_while_is_told_though_others_write(watched: Worksp
     assert len({(line["key"], line["made"], line["standing"]) for line in told}) == len(told)
 
 
-def test_what_was_archived_alone_and_is_put_while_others_page_is_told(own: Workspace, other: Workspace) -> None:
+def test_what_was_archived_alone_and_is_put_while_others_page_is_told(watched: Workspace, other: Workspace) -> None:
     for key in ("k0", "k1", "k2", "k3"):
         for number in range(3):
-            own("entry.put", key=key, value=number, deps=[])
-    lines = [line for line in exported(own) if line["key"] != "k0" or line["standing"] == "revoked"]
+            watched("entry.put", key=key, value=number, deps=[])
+    lines = [line for line in exported(watched) if line["key"] != "k0" or line["standing"] == "revoked"]
     taken(other, lines)
     for limit in range(1, 8):
         told = []
