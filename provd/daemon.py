@@ -21,7 +21,7 @@ from provd.disk import ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
 from provd.notify import Notifier
-from provd.recorder.actions import end_held
+from provd.recorder.actions import part_held
 from provd.recorder.rootrecords import adding
 from provd.running import Running
 from provd.settings import Settings
@@ -70,7 +70,7 @@ def main(settings: Settings, *, bound: bool) -> None:
 
 
 def begin_run(store: Store, settings: Settings) -> str:
-    """Makes a new run durable: its id with a gap for all, the end of what was held, the roots of the settings."""
+    """Makes a new run durable: its id with a gap for all, what was held, the roots of the settings."""
     run = secrets.token_hex(8)
     directories = []
     for path in settings.roots:
@@ -88,7 +88,7 @@ def begin_run(store: Store, settings: Settings) -> str:
 
     def begin(writer: Writer) -> None:
         writer.append(records.Gap(writer.now, records.ALL, "started", run))
-        end_held(writer)
+        part_held(writer)
         for real in directories:
             adding(real, None)(writer)
 

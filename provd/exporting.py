@@ -53,8 +53,10 @@ class Exporting:
         size = read = 0
         more = False
         with self._store.thread_view() as view:
-            head = view.head()
-            for at, precedent in Precedents(view).after(scope, last):
+            head, precedents = view.head(), Precedents(view)
+            if last == After():
+                last = After(began=head)
+            for at, precedent in precedents.after(scope, last):
                 if len(lines) == limit or read >= _PAGE:
                     more = True
                     break
@@ -62,7 +64,7 @@ class Exporting:
                     read += max(precedent, _PASSED)
                     last = at
                     continue
-                line = portable.line(precedent, self._clocks.name)
+                line = portable.line(precedent, self._clocks.name, precedents.origin)
                 if len(line) > MAX_RECORD:
                     left_out.append(_left_out(precedent, len(line)))
                 elif lines and size + len(line) > MAX_RECORD:

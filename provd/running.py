@@ -119,13 +119,14 @@ class Running:
             ending.push_async_callback(self._server.stop)
             ending.callback(self._stopping, serving, tasks)
             self._live.start(self._grown)
-            tasks += [asyncio.ensure_future(work) for work in (self._trimming.run(), self._settle())]
+            works = (self._trimming.run(), self._settle(), self._wait_for_holders())
+            tasks += [asyncio.ensure_future(work) for work in works]
             self._say_ready()
             await self._stop.wait()
 
     def _stopping(self, serving: asyncio.AbstractServer, tasks: list[asyncio.Future[None]]) -> None:
         """From here on nobody is let in, and nothing new is begun."""
-        self._handlers.stopping = True
+        self._handlers.stopping = self._actions.stopping = True
         serving.close()
         for task in tasks:
             task.cancel()
@@ -163,6 +164,12 @@ class Running:
         set_level(settings.log_level)
         self._live.pace(settings.poll_seconds)
         self._trimming.limits(settings.max_records, settings.max_age)
+
+    async def _wait_for_holders(self) -> None:
+        try:
+            await self._actions.wait_for_holders()
+        except errors.ProvdError as e:  # they stay open, and count as being written
+            log.warning("actions that were held when the daemon ended stay open", reason=str(e))
 
     async def _settle(self) -> None:
         """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""

@@ -28,6 +28,10 @@ _DATA: Final = "data.mdb"
 _KEY: Final = b"migrated"
 
 
+Moment = tuple[list[bytes | None], list[tuple[bytes, bytes]]]
+"""What stores are told apart by."""
+
+
 class Migrated(msgspec.Struct, frozen=True):
     """What a store remembers of its migration: `before` is the old format, `at` the time (ns), `kept` the copy's name.
 
@@ -110,11 +114,11 @@ def _mib(size: int) -> int:
     return -(-size // (1024 * 1024))
 
 
-def _moment(path: str) -> tuple[bytes | None, ...] | None:
+def _moment(path: str) -> Moment | None:
     """The moment of a store that nobody has open, None where it is none."""
     try:
         size = os.path.getsize(os.path.join(path, _DATA))
-        env = lmdb.open(os.fsencode(path), readonly=True, lock=False, max_dbs=1, map_size=size)
+        env = lmdb.open(os.fsencode(path), readonly=True, lock=False, max_dbs=2, map_size=size)
     except (OSError, lmdb.Error):
         return None
     try:
@@ -125,12 +129,13 @@ def _moment(path: str) -> tuple[bytes | None, ...] | None:
         env.close()
 
 
-def _moment_of(env: lmdb.Environment) -> tuple[bytes | None, ...]:
-    """The log, the position and the format of a store: two with the same are the same."""
-    meta = env.open_db(b"meta", create=False)
+def _moment_of(env: lmdb.Environment) -> Moment:
+    """The log, the position, the format and the runs of a store: two with the same are the same."""
+    meta, runs = env.open_db(b"meta", create=False), env.open_db(b"runs", create=False)
     with env.begin() as txn:
         values = [txn.get(name, db=meta) for name in (b"log", b"head", b"format")]
-        return tuple(None if value is None else bytes(value) for value in values)
+        known = [(bytes(run), bytes(first)) for run, first in txn.cursor(db=runs)]
+        return [None if value is None else bytes(value) for value in values], known
 
 
 def _sync(path: str) -> None:

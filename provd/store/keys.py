@@ -19,7 +19,11 @@ ORDERED: Final = 480
 """Bytes of a path by which keys are in path order."""
 IMPORTED: Final = b"="
 WANTED: Final = b"?"
-"""How the names of the rows begin that say what an import is here, and who waits for one."""
+WAITING: Final = b"!"
+ORIGIN: Final = b"@"
+"""How the names of the rows begin that say what an import is here, who waits for one, what an entry waits for, and how
+the store called it that a precedent comes from.
+"""
 
 
 class PathState(msgspec.Struct, frozen=True, array_like=True):
@@ -61,6 +65,16 @@ class Root(msgspec.Struct, frozen=True, array_like=True):
     ino: int
     ignore: tuple[str, ...] | None = None
     gap: int = 0
+
+
+class Waits(msgspec.Struct, frozen=True, array_like=True):
+    """What an imported entry waits for, as long as its newest record is at `renewed`.
+
+    Each ground is the index of the dependency, the key that it names, and the token of the version that it names.
+    """
+
+    renewed: int
+    grounds: tuple[tuple[int, str, str], ...]
 
 
 class Archived(msgspec.Struct, frozen=True, array_like=True):

@@ -123,11 +123,6 @@ class View(History):
             for _, value in self._rows("archive", prefix + clock.key(since), prefix):
                 yield _archived.decode(value)
 
-    def is_archived(self, entry_id: EntryId, renewed: int) -> bool:
-        """Whether a key has a precedent in the archive whose newest record is at `renewed`."""
-        key = self._key(entry_id)
-        return key is not None and self._get("archive", keys.short_hash(key) + clock.key(renewed)) is not None
-
     def entries(self, scope: bytes, prefix: str, after: str | None, limit: int) -> list[Entry]:
         """Up to `limit` active entries of a scope, in order, whose keys start with `prefix` and come after `after`."""
         number = self.scope_number(scope)

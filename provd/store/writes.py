@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from provd.store.environment import Environment
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+_waits: Final = msgspec.msgpack.Decoder(keys.Waits)
 _TRIM_SLICE: Final = 1000
 """Records trimmed in one transaction: so many are no pause that anybody sees."""
 
@@ -256,14 +257,12 @@ class Writer(View):
 
     def _wait_no_more(self, entry: Entry | None) -> None:
         """An entry is replaced or goes: it waits no more for what it rests on to be imported."""
-        if entry is None or not self.count("imports"):
+        row = None if entry is None else self.import_row(entry.id, keys.WAITING)
+        if entry is None or row is None:
             return
-        for kept in entry.deps or ():
-            if kept.dep.kind is Kind.ENTRY and kept.version is None:
-                below, name = EntryId(entry.id.scope, kept.dep.name.decode()), keys.waiting_name(entry.id)
-                for row, _ in self.import_rows(below, keys.WANTED):
-                    if row.endswith(name):
-                        self.put_import(below, row, None)
+        for _, key, made in _waits.decode(row).grounds:
+            self.put_import(EntryId(entry.id.scope, key), keys.wanted_name(made) + keys.waiting_name(entry.id), None)
+        self.put_import(entry.id, keys.WAITING, None)
 
     def forget(self, entry_id: EntryId) -> None:
         """Takes an entry away, with its value and its archive. Who waits for it to be imported goes on waiting."""
@@ -274,6 +273,7 @@ class Writer(View):
         self._drop("members", key)
         self._drop("archive", key)
         self._drop("imports", key, keys.IMPORTED)
+        self._drop("imports", key, keys.ORIGIN)
         self._delete("entries", key)
         self._delete("values", key)
 

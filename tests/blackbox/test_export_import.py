@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import pytest
 from carrying import everything, exported, pages, portable, records, taken
 from support import MIB, Daemon, Json, RpcError, Workspace
@@ -121,7 +123,24 @@ def test_big_values_come_a_few_at_a_time_and_no_answer_is_too_long(watched: Work
     assert all(len(json.dumps(page)) < LINE for page in told)
 
 
-@pytest.mark.parametrize("after", ["", "nonsense", "AAAA", "kwAA"])
+def place(*fields: Any) -> str:
+    return base64.b64encode(msgspec.msgpack.encode(fields)).decode()
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "nonsense",
+        "AAAA",
+        "kwAA",
+        place(b"row", 2**63 - 1),
+        place(b"row", 2**64 - 1),
+        place(b"row", -1),
+        place(b"r" * 501),
+        place(b"r" * 5000, 0, True),
+    ],
+)
 def test_a_place_to_go_on_from_that_nobody_told_is_refused(watched: Workspace, after: str) -> None:
     with pytest.raises(RpcError) as refused:
         watched("entry.export", after=after)
@@ -139,6 +158,23 @@ def test_what_is_there_all_the_while_is_told_though_others_write(watched: Worksp
         watched("entry.put", key=f"j{number}", value=1, deps=[])
     assert {line["key"] for line in told} >= {f"k{number:02}" for number in range(60)}
     assert len({(line["key"], line["made"], line["standing"]) for line in told}) == len(told)
+
+
+def test_what_was_archived_alone_and_is_put_while_others_page_is_told(watched: Workspace, other: Workspace) -> None:
+    for key in ("k0", "k1", "k2", "k3"):
+        for number in range(3):
+            watched("entry.put", key=key, value=number, deps=[])
+    lines = [line for line in exported(watched) if line["key"] != "k0" or line["standing"] == "revoked"]
+    taken(other, lines)
+    for limit in range(1, 8):
+        told = []
+        for number, page in enumerate(pages(other, limit=limit)):
+            told += page["entries"]
+            if not number:
+                other("entry.put", key="k0", value=f"new {limit}", deps=[])
+        assert {line["value"] for line in told if line["key"] == "k0"} >= {0, 1}, limit
+        other("entry.forget", key="k0")
+        assert taken(other, lines) == {"archived": 2, "unchanged": len(lines) - 2}
 
 
 # carrying over

@@ -13,7 +13,7 @@ import pytest
 from provd.clocks import Clocks
 from provd.core import errors, params, portable
 from provd.core.records import ALL, Gap
-from provd.recorder import importing
+from provd.recorder import arriving
 from provd.recorder.importing import Importing
 from provd.store import Store
 
@@ -33,7 +33,7 @@ RUN: Final = "0123456789abcdef"
     ],
 )
 def test_a_slice_has_some_lines_and_few_bytes(sizes: list[int], slices: list[int]) -> None:
-    told = list(importing._slices([msgspec.Raw(b"x" * size) for size in sizes]))
+    told = list(arriving.slices([msgspec.Raw(b"x" * size) for size in sizes]))
     assert [len(some) for some in told] == slices
     assert [index for some in told for index, _ in some] == list(range(len(sizes)))
 

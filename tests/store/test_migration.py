@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import lmdb
@@ -117,6 +118,25 @@ def test_fields_that_older_rows_lack_have_the_value_that_claims_least(directory:
         kept = [kept for entry in view.all_entries() for kept in entry.deps or ()]
         assert kept
         assert not any(one.shown or one.proven is not None for one in kept)
+
+
+def test_a_copy_at_the_same_position_of_another_run_is_of_another_store(directory: str) -> None:
+    def kept() -> str:
+        with closing(lmdb.open(directory, max_dbs=8)) as env:
+            return keeping.keep(env, directory, 1)
+
+    path = kept()
+    assert kept() == path
+    assert names_beside(directory).count("store.format-1") == 1
+    with closing(lmdb.open(path, max_dbs=8)) as env, env.begin(write=True) as txn:
+        runs = env.open_db(b"runs", txn)
+        ((run, first), *_) = list(txn.cursor(db=runs))
+        txn.delete(run, db=runs)
+        txn.put(b"f" * 16, first, db=runs)
+    assert kept() == path
+    assert rows_of(path) == rows_of(directory)
+    aside = [name for name in names_beside(directory) if name.startswith("store.format-1-")]
+    assert len(aside) == 1
 
 
 # what may fail
