@@ -36,14 +36,16 @@ class ProvdUnreachable(Exception):
     """No daemon answers: no socket, refused, forbidden, vanished, or silent for too long.
 
     `message` says where the client looked and why it failed, `hint` what to do next, `kind` the same in one word:
-    `absent stale file busy sandbox denied long stranger silent closed`, or `other`.
+    `absent stale file busy sandbox denied long stranger silent closed`, or `other`. `elsewhere` is the socket of
+    another daemon of this user, where one seems to listen.
     """
 
-    def __init__(self, message: str, hint: str, kind: str = "other") -> None:
+    def __init__(self, message: str, hint: str, kind: str = "other", elsewhere: str | None = None) -> None:
         super().__init__(f"{message}; {hint}")
         self.message = message
         self.hint = hint
         self.kind = kind
+        self.elsewhere = elsewhere
 
 
 class RpcError(Exception):
@@ -371,4 +373,18 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
     if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
         message, hint, kind = f"no daemon: {path} is a file, not a socket", _NAME_IT, "file"
-    return ProvdUnreachable(message, hint, kind)
+    there = _elsewhere(path) if kind in {"absent", "stale", "file"} else None
+    return ProvdUnreachable(message, hint if there is None else ask_it(there), kind, there)
+
+
+def _elsewhere(path: str) -> str | None:
+    from provd import elsewhere  # noqa: PLC0415  (only where nobody answers)
+
+    return elsewhere.listening(path)
+
+
+def ask_it(path: str) -> str:
+    """What to do where a daemon listens at another socket than the one that was asked."""
+    import shlex  # noqa: PLC0415
+
+    return f"a daemon of yours listens elsewhere: export PROVD_SOCKET={shlex.quote(path)}"

@@ -19,7 +19,7 @@ _MOST: Final = 1024 * 1024
 """Bytes of a file; more is no configuration."""
 _LARGEST: Final = 2**63 - 1
 """The largest integer of TOML."""
-_NEAR: Final = 0.6
+_NEAR: Final = 0.65
 """How alike a wrong name and its suggestion must be."""
 _SHOWN: Final = 40
 
@@ -133,6 +133,7 @@ KEYS: Final[dict[str, Key]] = {
         ),
     )
 }
+CORRECT: Final = "correct it: provd config check lists what is wrong, docs/configuration.md the keys"
 SECTIONS: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in KEYS if "." in name))
 
 
@@ -160,6 +161,11 @@ class File:
     values: dict[str, Any] = field(default_factory=dict)
     mistakes: tuple[Mistake, ...] = ()
     lines: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def mistaken(self) -> str:
+        """All its mistakes in a line; empty where there are none."""
+        return "; ".join(mistake.told("" if at else self.path) for at, mistake in enumerate(self.mistakes))
 
 
 def directory(text: str) -> bytes | None:

@@ -14,11 +14,10 @@ import socket
 import stat
 from typing import Final
 
+from provd import filesystems, places
 from provd.core import errors
-from provd.disk import kernelfs
 from provd.store.environment import full_or_unusable
 
-_OURS: Final = frozenset(("lock", "store", "provd.sock", "provd.log", "start.lock"))
 MAX_SOCKET_PATH: Final = 107
 """Bytes of a socket's path that Linux takes (macOS: 103)."""
 
@@ -43,21 +42,16 @@ class StateDirectory:
                 f"the state directory {path} belongs to user {st.st_uid}, this is user {os.geteuid()}",
                 "run as that user, or give another --state",
             )
-        if kernelfs.is_network(os.fsencode(path)):
+        if filesystems.is_network(os.fsencode(path)):
             raise errors.StoreUnusable(
                 f"the state directory {path} lies on a network file system, where the store is not safe",
                 "give a --state on a local disk",
             )
         try:
-            if not names - {
-                "lock",
-                "store",
-                "provd.sock",
-                "provd.log",
-                "start.lock",
-            }:  # a directory of others' things keeps its mode
+            if all(map(places.is_ours, names)):  # a directory of others' things keeps its mode
                 os.chmod(path, 0o700)
-            self._fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._fd = os.open(os.path.join(path, places.LOCK_NAME), flags, 0o600)
         except OSError as e:
             raise self._unusable(e) from e
         self._lock()

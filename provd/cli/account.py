@@ -11,18 +11,25 @@ from provd.cli import causes, drawing, hints, output, records, verdicts
 from provd.cli.drawing import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from provd.cli.causes import Cause
 
 Json = dict[str, Any]
 
+_ACTIONS: Final = {"begin": "begun", "end": "ended", "record": "declared afterwards"}
 _LONG: Final = 20
 """Dependencies that a long answer names."""
 
 
-def account(verdict: Json, label: str, faults: Sequence[Cause], *, strict: bool = False) -> Iterator[str]:
-    """All that an answer says, for reading. `faults`: what made each so; `strict`: nothing was to be read for it."""
+def account(
+    verdict: Json, label: str, faults: Sequence[Cause], declared: Mapping[Any, Json], *, strict: bool = False
+) -> Iterator[str]:
+    """All that an answer says, for reading.
+
+    `faults`: what made each so; `declared`: the actions that were declared afterwards, by the number of the mutation
+    that each explains; `strict`: nothing was to be read for it.
+    """
     chains = {fault.name: fault for fault in faults if fault.below}
     yield verdicts.headline(verdict, label)
     facts = {
@@ -35,7 +42,7 @@ def account(verdict: Json, label: str, faults: Sequence[Cause], *, strict: bool 
     yield from _facts([f"{name} {output.printable(str(value))}" for name, value in facts.items() if value])
     for item in verdict.get("evidence") or []:
         chain = chains.get(verdicts.dependency(item)) or causes.as_told(item)
-        yield from _evidence(item, label, chain if chain.below else None, strict=strict)
+        yield from _evidence(item, label, chain if chain.below else None, declared, strict=strict)
     if more := verdicts.more(verdict):
         yield f"  and {more} more {'dependency' if more == 1 else 'dependencies'} at fault"
     if hint := verdict.get("hint"):
@@ -98,7 +105,9 @@ def _kept(item: Json) -> str:
     return output.printable(str(item.get("kept") or "")) + digest
 
 
-def _evidence(item: Json, label: str, chain: Cause | None, *, strict: bool) -> Iterator[str]:
+def _evidence(
+    item: Json, label: str, chain: Cause | None, declared: Mapping[Any, Json], *, strict: bool
+) -> Iterator[str]:
     yield ""
     why = output.printable(str(item.get("why", "")))
     yield from drawing.fold("  ", [causes.dependency(item, "bold"), Piece(why, glue="  ")], "    ")
@@ -111,7 +120,7 @@ def _evidence(item: Json, label: str, chain: Cause | None, *, strict: bool) -> I
         for path in paths:
             yield from drawing.fold(f"{below}  ", [Piece(output.name(path), elastic=True)])
     if (mutation := item.get("mutation")) is not None:
-        yield from drawing.fold(below, _mutation(mutation), f"{below}  ")
+        yield from drawing.fold(below, _mutation(mutation, declared), f"{below}  ")
     if detail := item.get("detail"):
         yield from drawing.fold(below, drawing.words(output.printable(str(detail))), below)
     if chain is not None:
@@ -124,12 +133,15 @@ def _next(hint: str, indent: str) -> Iterator[str]:
     yield from drawing.fold(indent, drawing.words(f"next: {output.printable(hint)}"), f"{indent}  ")
 
 
-def _mutation(mutation: Any) -> list[Piece]:
+def _mutation(mutation: Any, declared: Mapping[Any, Json]) -> list[Piece]:
     """A record that touched a dependency: its number, or the record as the log has it."""
     told = drawing.words("touched by record")
     if not isinstance(mutation, dict):
         return [*told, Piece(output.printable(str(mutation)))]
-    told.append(Piece(str(mutation.get("seq", "?"))))
+    if mutation.get("type") == "action" and mutation.get("id") == mutation.get("seq"):
+        told = drawing.words("touched by")  # its number is that of its record: it is said once
+    else:
+        told.append(Piece(str(mutation.get("seq", "?"))))
     if what := _what(mutation):
         told.append(Piece(output.printable(what)))
     if mutation.get("path") is not None:
@@ -137,13 +149,16 @@ def _mutation(mutation: Any) -> list[Piece]:
     if mutation.get("at") is not None:
         age = drawing.ago(mutation["at"])
         told.append(Piece(f"at {output.moment(mutation['at'])}{', ' if age else ''}{age}"))
-    if who := records.who(mutation):
+    action = declared.get(mutation.get("seq"))
+    if who := records.who(mutation) if action is None else records.declared(action):
         told.append(Piece(f"({who})"))
     return told
 
 
 def _what(mutation: Json) -> str:
-    """What kind of record it is: `modified`, or `action 17 end`."""
+    """What kind of record it is: `modified`, or `action 17 ended`."""
     if "kind" in mutation:
         return str(mutation["kind"])
-    return " ".join(str(mutation[word]) for word in ("type", "id", "event") if word in mutation)
+    event = str(mutation.get("event", ""))
+    words = [mutation.get("type"), mutation.get("id"), _ACTIONS.get(event, event)]
+    return " ".join(str(word) for word in words if word not in {None, ""})

@@ -11,7 +11,6 @@ import click
 
 from provd.cli import names, output
 from provd.cli.command import (
-    HELP_NAMES,
     WORK_PATIENCE,
     Command,
     Group,
@@ -32,7 +31,6 @@ _AFFECTED_SHOWN = 10
 
 @click.group(
     cls=Group,
-    context_settings=HELP_NAMES,
     examples=(
         "a=$(provd action begin --write object:svc:api/replicas)",
         "kubectl scale deploy/api --replicas 3; provd action end $a",

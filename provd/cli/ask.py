@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import asking, names, output, sums, verdicts
+from provd.cli import asking, codes, hints, names, nothing, output, sums, verdicts
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -65,16 +65,19 @@ def check(
     method = "deps.check" if "deps" in about else "entry.check"
     with at.connect(asking.patience(timeout_ms)) as client:
         manner = asking.manner(verify, timeout_ms, no_revalidate)
-        answer = client.call(method, **about, **manner, **where.params(client))
-    found = answer["verdicts"] if "verdicts" in answer else {_label(answer, keys): answer}
-    if as_json and not quiet:
-        output.line_json(answer)
-    elif not quiet:
-        for label, verdict in found.items():
-            output.line(verdicts.headline(verdict, output.printable(label)))
-            for text in verdicts.brief(verdict):
-                output.line(text)
-    return verdicts.exit_code(found.values())
+        place = where.params(client)
+        answer = client.call(method, **about, **manner, **place)
+        found = answer["verdicts"] if "verdicts" in answer else {_label(answer, keys): answer}
+        code = verdicts.exit_code(found.values())
+        if as_json and not quiet:
+            output.line_json(answer)
+        elif not quiet:
+            for label, verdict in found.items():
+                output.line(verdicts.headline(verdict, output.printable(label)))
+                for text in verdicts.brief(verdict):
+                    output.line(text)
+            nothing.tell_missing(client, found.items(), place)
+    return code
 
 
 def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fetched_at: str | None) -> dict[str, Any]:
@@ -85,9 +88,7 @@ def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fet
         option = "--dep" if deps else "--sums"
         raise Usage(f"KEY and {option} exclude each other", "ask about entries or about dependencies")
     if deps and fetched_at is None:
-        raise Usage(
-            "--dep needs --fetched-at", "c=$(provd clock) before they are read; for files --sums needs no clock"
-        )
+        raise Usage("--dep needs --fetched-at", hints.TAKE_CLOCK)
     if keys and fetched_at is not None:
         raise Usage("--fetched-at goes with --dep", "an entry keeps its own clock: leave it out")
     if not keys:
@@ -136,12 +137,24 @@ def get(
     wanted = names.key(key)
     manner = asking.manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
     with at.connect(asking.patience(timeout_ms)) as client:
-        answer = client.get(wanted, **manner, **where.params(client))
+        place = where.params(client)
+        answer = client.get(wanted, **manner, **place)
+        if not as_json:
+            code = _print_answer(answer, wanted)
+            nothing.tell_missing(client, [(wanted, answer)], place)
+            return code
+    code = _code(answer)
+    output.line_json(answer)
+    return code
+
+
+def _code(answer: dict[str, Any]) -> int:
     # Nothing to use is never a success, whatever the verdict.
-    code = verdicts.exit_code([answer]) or (verdicts.FRESH if answer.get("usable") else verdicts.UNKNOWN)
-    if as_json:
-        output.line_json(answer)
-        return code
+    return verdicts.exit_code([answer]) or (codes.FRESH if answer.get("usable") else codes.UNKNOWN)
+
+
+def _print_answer(answer: dict[str, Any], wanted: str) -> int:
+    """The value, and what is to be said of it; the exit code."""
     whole = True
     if "value" in answer:
         whole = _print_value(answer["value"])
@@ -152,7 +165,7 @@ def get(
             output.interrupt_value()
         for text in (verdicts.headline(answer, output.printable(wanted)), *verdicts.brief(answer)):
             output.note(text)
-    return code
+    return _code(answer)
 
 
 def _print_value(value: Any) -> bool:

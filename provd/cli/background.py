@@ -17,17 +17,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from provd.cli import holders
 from provd.cli.command import Failure
+from provd.cli.process import NAP
 from provd.client import Client, ProvdUnreachable
+from provd.places import LOG_NAME, START_LOCK_NAME
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOG_NAME: Final = "provd.log"
-_LOCK_NAME: Final = "start.lock"
-_NAP: Final = 0.01
-"""Seconds between two looks at what cannot tell."""
 _PAUSE: Final = 0.2
 """Seconds between two starts while another daemon ends."""
 _TOLD: Final = 4096
@@ -95,14 +94,8 @@ def _nobody(path: str) -> bool:
 
 def holder(state: str | None) -> list[str]:
     """The socket of the daemon that has, or had, the lock of this state, as it wrote it; none where it is not told."""
-    if state is None:
-        return []
-    try:
-        with open(os.path.join(state, "lock"), "rb") as file:
-            lines = os.fsdecode(file.read(_TOLD)).split("\n")
-    except OSError:
-        return []
-    return [line for line in lines[1:2] if line]
+    lock = None if state is None else holders.written(state)
+    return [lock.socket] if lock is not None and lock.socket else []
 
 
 def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
@@ -154,7 +147,9 @@ def _turn(state: str, deadline: float) -> Iterator[None]:
 def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
-        lock = os.open(os.path.join(state, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = os.open(
+            os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
         raise Failure(message, "see who may write there, or give another --state") from None
@@ -162,8 +157,8 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
         while not _locked(lock):
             if time.monotonic() >= deadline:
                 message = f"another provd start is at work on {state} and does not end"
-                raise Failure(message, f"find and end it: fuser {state}/{_LOCK_NAME}")
-            time.sleep(_NAP)
+                raise Failure(message, f"find and end it: fuser {state}/{START_LOCK_NAME}")
+            time.sleep(NAP)
         yield
     finally:
         os.close(lock)
@@ -217,7 +212,7 @@ def _wait(process: subprocess.Popen[bytes], wanted: Wanted, before: int, deadlin
     while True:
         code = process.poll()
         with contextlib.suppress(ProvdUnreachable):
-            there = _pid_at(wanted.socket, max(_NAP, deadline - time.monotonic()))
+            there = _pid_at(wanted.socket, max(NAP, deadline - time.monotonic()))
             if there == process.pid:
                 process.returncode = 0  # it is let go of: nobody here waits for its end
                 return there, True
@@ -229,7 +224,7 @@ def _wait(process: subprocess.Popen[bytes], wanted: Wanted, before: int, deadlin
             message = f"the daemon (pid {process.pid}) does not answer yet at {wanted.socket}; it was left running"
             process.returncode = 0
             raise Failure(message, f"see its log: {wanted.log}")
-        time.sleep(_NAP)
+        time.sleep(NAP)
 
 
 def _ended(code: int, path: str, before: int) -> Failure:

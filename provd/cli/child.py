@@ -11,11 +11,11 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
+from provd.cli import codes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NOT_FOUND: Final = 127
-NOT_EXECUTABLE: Final = 126
 _FORWARDED: Final = {
     signal.SIGINT,
     signal.SIGQUIT,
@@ -60,11 +60,13 @@ def _start(command: Sequence[str], mask: set[int | signal.Signals]) -> int:
     try:
         return os.posix_spawnp(command[0], list(command), os.environ, setsigmask=mask, setsigdef=restored)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotStarted(f"cannot run {command[0]!r}: {error.strerror}", NOT_FOUND) from None
+        raise NotStarted(f"cannot run {command[0]!r}: {error.strerror}", codes.NOT_FOUND) from None
     except (OSError, ValueError) as error:
         if isinstance(error, PermissionError) and not _on_path(command[0]):
-            raise NotStarted(f"cannot run {command[0]!r}: no such command", NOT_FOUND) from None
-        raise NotStarted(f"cannot run {command[0]!r}: {getattr(error, 'strerror', error)}", NOT_EXECUTABLE) from None
+            raise NotStarted(f"cannot run {command[0]!r}: no such command", codes.NOT_FOUND) from None
+        raise NotStarted(
+            f"cannot run {command[0]!r}: {getattr(error, 'strerror', error)}", codes.NOT_EXECUTABLE
+        ) from None
 
 
 def _on_path(name: str) -> bool:

@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Client)
 
-HELP_NAMES: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HELP_NAMES: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_AS_JSON: Final = "as_json"
+_JSON: Final = "provd.json"
+"""Where a context keeps what a command found its option to be."""
 PATIENCE: Final = 30.0
 """Seconds to wait for the answer to a question."""
 WORK_PATIENCE: Final = 600.0
 """Seconds to wait where the daemon may have to read much before it answers."""
 
 
+_REPEATS: Final = " May be repeated."
 NEAR: Final = 0.6
 """How alike a wrong name and its suggestion must be: `lgo` is `log`, `bogus` is nothing."""
 
@@ -66,6 +70,9 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples
         completing.equip(self.params)
+        for option in self.params:
+            if isinstance(option, click.Option) and option.multiple and option.help and _REPEATS not in option.help:
+                option.help += _REPEATS
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What it does, then the examples."""
@@ -79,6 +86,26 @@ class Command(click.Command):
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does; what was asked for stands where whoever tells of an error finds it."""
+        ctx.meta[_JSON] = bool(ctx.params.get(_AS_JSON))
+        return super().invoke(ctx)
+
+
+def wants_json(context: click.Context | None, arguments: Sequence[str]) -> bool:
+    """Whether the answer is to be JSON, so that an error is too: as the command line was read.
+
+    `context` is that of the command that was invoked, or could not read its `arguments`: then the word counts, where
+    the command has such an option.
+    """
+    if context is not None:
+        if _JSON in context.meta:
+            return bool(context.meta[_JSON])
+        if isinstance(context.command, Command) and all(option.name != _AS_JSON for option in context.command.params):
+            return False
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options
 
 
 class Group(click.Group):
@@ -144,11 +171,15 @@ def connected(function: Function) -> Function:
 
 json_option = click.option(
     "--json",
-    "as_json",
+    _AS_JSON,
     is_flag=True,
     help='The daemon\'s answer, one line of JSON; else {"error": {code, message, hint}}.',
 )
-root_option = click.option("--root", metavar="DIR", help="The root whose keys are meant (default: around here).")
+root_option = click.option(
+    "--root",
+    metavar="DIR",
+    help="The root whose keys are meant (default: the watched one around here, else this directory).",
+)
 scope_option = click.option("--scope", metavar="NAME", help="A scope of no directory, instead of a root.")
 
 
@@ -160,8 +191,14 @@ def read_file(file: str, what: str) -> bytes:
         with open(file, "rb") as source:
             return source.read()
     except OSError as error:
-        hint = "name a file that can be read, or - for stdin"
-        raise Usage(f"cannot read {what}: {file}: {error.strerror}", hint) from None
+        raise unreadable(what, file, error) from None
+
+
+def unreadable(what: str, file: str, error: OSError) -> Usage:
+    """That a file, or stdin (`-`), cannot be read; `what` it was to hold, where its name does not say it."""
+    name = "stdin" if file == "-" else file
+    message = f"cannot read {what + ': ' if what else ''}{name}: {error.strerror}"
+    return Usage(message, "name a file that can be read, or - for stdin")
 
 
 def number_or_text(text: str | None) -> int | str | None:

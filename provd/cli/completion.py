@@ -13,10 +13,8 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, shell_complete, split_arg_string
 
-from provd.cli import output
+from provd.cli import completing, output
 from provd.cli.command import Command, Usage
-
-VARIABLE: Final = "_PROVD_COMPLETE"
 
 _BASH: Final = """\
 # provd in bash: source this, or keep it as ~/.local/share/bash-completion/completions/provd
@@ -136,7 +134,7 @@ SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 def answer(app: click.Command, instruction: str) -> int:
     """What a shell asked for: `instruction` is SHELL_complete; its exit code."""
-    return shell_complete(app, {}, "provd", VARIABLE, instruction)
+    return shell_complete(app, {}, "provd", completing.VARIABLE, instruction)
 
 
 @click.command(

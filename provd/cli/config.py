@@ -1,4 +1,4 @@
-"""The configuration: config show, path, check, reload.
+"""The configuration: config show, path, init, check, reload.
 
 Rule: everything but `reload` works without a daemon. What is in force is told by who knows it: a running daemon for
 itself, the file for the next one.
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import places
-from provd.cli import output
-from provd.cli.command import HELP_NAMES, Command, Group, connected, json_option
-from provd.client import ProvdUnreachable, RpcError, wire_path
+from provd.cli import codes, output
+from provd.cli.command import Command, Failure, Group, connected, json_option
+from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,21 +24,23 @@ if TYPE_CHECKING:
     from provd.configuration import File
 
 Json = dict[str, Any]
-_FOUND: Final = 1
 _RELOAD: Final = "provd config reload"
 _RESTART: Final = "provd restart"
 
 
 @click.group(
     cls=Group,
-    context_settings=HELP_NAMES,
-    examples=("provd config show", "provd config check", "$EDITOR $(provd config path) && provd config reload"),
+    examples=(
+        "provd config show",
+        "provd config init              # a file with all settings, commented out",
+        "$EDITOR $(provd config path) && provd config reload",
+    ),
 )
 def config() -> None:
     """The settings: which file they stand in, what they are, and what is wrong with them."""
 
 
-@config.command(cls=Command, examples=("provd config path", "$EDITOR $(provd config path)"))
+@config.command(cls=Command, examples=("provd config path", "cat $(provd config path)"))
 @json_option
 def path(as_json: bool) -> int:
     """The file that a daemon started here would read, whether it is there or not."""
@@ -48,6 +50,38 @@ def path(as_json: bool) -> int:
     else:
         output.line(place.path)
     return 0
+
+
+@config.command(cls=Command, examples=("provd config init && $EDITOR $(provd config path)",))
+def init() -> int:
+    """Write a file with every setting, its meaning and its default, commented out. One that is there is left alone."""
+    file = places.config_path()
+    try:
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        with open(file, "x", encoding="utf-8") as new:
+            new.write("\n".join(_template()) + "\n")
+    except FileExistsError:
+        raise Failure(f"{file} is there: it is left alone", "see what it says: provd config show") from None
+    except OSError as error:
+        raise Failure(f"{file} cannot be written: {error.strerror}", "name another by $PROVD_CONFIG") from None
+    output.note(f"wrote {output.name(_wire(file))}; after an edit: {_RELOAD}")
+    return 0
+
+
+def _template() -> Iterator[str]:
+    """The lines of a file that says nothing yet."""
+    from provd.configuration import KEYS  # noqa: PLC0415
+
+    yield "# The settings of provd. What is commented out has its default; provd config check finds mistakes."
+    told = ""
+    for name, key in KEYS.items():
+        section, _, last = name.rpartition(".")
+        yield ""
+        if section != told:
+            told = section
+            yield f"[{section}]"
+        yield f"# {key.meaning} ({key.kind.wanted})"
+        yield f"#{last} = {json.dumps(key.default)}"
 
 
 @config.command(cls=Command, examples=("provd config check", "provd config check ./config.toml --json"))
@@ -64,7 +98,7 @@ def check(file: str | None, as_json: bool) -> int:
         if not read.mistakes:
             said = "nothing wrong" if read.there else "not there: the defaults hold"
             output.note(f"{output.name(_wire(read.path))}: {said}")
-    return _FOUND if read.mistakes else 0
+    return codes.FOUND if read.mistakes else 0
 
 
 @config.command(cls=Command, examples=("provd config show", "provd config show --json | jq .settings"))
@@ -84,7 +118,7 @@ def show(as_json: bool, at: Place) -> int:
             output.line(text)
         for mistake in read.mistakes:
             output.warn(mistake.told(read.path))
-    return _FOUND if read.mistakes else 0
+    return codes.FOUND if read.mistakes else 0
 
 
 @config.command("reload", cls=Command, examples=("provd config reload",))
@@ -98,7 +132,11 @@ def reload_(as_json: bool, at: Place) -> int:
         output.line_json(answer)
         return 0
     changed = ", ".join(answer["changed"]) or "nothing"
-    output.note(f"reloaded {output.name(answer['path'])}: {changed} changed")
+    path = output.name(answer["path"])
+    if os.path.exists(local_path(answer["path"])):
+        output.note(f"reloaded {path}: {changed} changed")
+    else:
+        output.note(f"{path} is not there, the defaults hold: {changed} changed")
     if answer["restart"]:
         output.warn(f"needs a restart ({_RESTART}): {', '.join(answer['restart'])}")
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import kept, names, output, sums, verdicts
+from provd.cli import hints, kept, names, output, sums, verdicts
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -35,7 +35,6 @@ Json = dict[str, Any]
 
 _TIMELESS: Final = (b"object", b"entry")
 """Kinds of which only a clock can say when they were looked at."""
-_CLOCK: Final = "c=$(provd clock), look again, then --fetched-at $c"
 _SHOWN: Final = 3
 
 
@@ -79,7 +78,7 @@ def confirm(
     """
     where = names.Scope(root, scope)
     if fetched_at is None and not as_of_now and summed is None:
-        raise Usage("nothing says when the sources were read again", f"--sums, --as-of-now, or {_CLOCK}")
+        raise Usage("nothing says when the sources were read again", f"--sums, --as-of-now, or {hints.LOOK_AGAIN}")
     wanted = names.key(key)
     read = [] if summed is None else sums.dependencies(summed)
     with at.connect(WORK_PATIENCE, ExactClient) as client:
@@ -136,7 +135,7 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         foreign = output.some([output.name(item["dep"]) for item in read if local_path(item["dep"]) in digests], _SHOWN)
         raise Usage(f"{key!r} does not rest on {foreign}", f"provd why {key} lists what it rests on; put it anew")
     if unsaid:
-        hint = _CLOCK if timed else f"give sums of all, or {_CLOCK}"
+        hint = hints.LOOK_AGAIN if timed else f"give sums of all, or {hints.LOOK_AGAIN}"
         raise Usage(f"nothing says when these were looked at again: {output.some(unsaid, _SHOWN)}", hint)
     return told
 

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provd import places
-from provd.cli import names, output
+from provd import configuration, places, terminal
+from provd.cli import codes, names, output
 from provd.cli.command import Command, Failure, connected, given, json_option
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
-
-_FOUND = 1
 
 
 @click.command(
@@ -26,17 +24,15 @@ _FOUND = 1
 @click.option("--root", "roots", metavar="DIR", multiple=True, help="Watch DIR, besides those kept from before.")
 @click.option(
     "--backend",
-    type=click.Choice(["auto", "inotify", "watchdog", "poll"]),
+    type=click.Choice(configuration.BACKENDS),
     help="How to watch (default auto: inotify where it tells all, else poll or watchdog).",
 )
 @click.option(
     "--log-format",
-    type=click.Choice(["console", "json"]),
-    help="How to log (default console; under systemd the journal).",
+    type=click.Choice(["auto", "console", "json"]),
+    help="How to log (default auto: console, or under systemd the journal).",
 )
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The least to log (default info)."
-)
+@click.option("--log-level", type=click.Choice(configuration.LEVELS), help="The least to log (default info).")
 @click.option("--log-file", metavar="PATH", help="Log to this file, which is turned over (default: stderr).")
 @connected
 def run(
@@ -48,22 +44,23 @@ def run(
     at: Place,
 ) -> int:
     """Run the daemon in the foreground. It is ready when its socket answers."""
-    from provd import daemon, settings  # noqa: PLC0415  (see the rule)
-    from provd.core import errors  # noqa: PLC0415
+    with terminal.hangups_held() as bound:  # before anything that takes long
+        from provd import daemon, settings  # noqa: PLC0415  (see the rule)
+        from provd.core import errors  # noqa: PLC0415
 
-    try:
-        loaded = settings.load(
-            state=places.state_dir(at.state),
-            socket=places.socket_path(at.socket, at.state),
-            roots=tuple(names.absolute(root) for root in roots),
-            backend=backend,
-            log_format=log_format,
-            log_file=log_file,
-            log_level=log_level,
-        )
-        daemon.main(loaded)
-    except errors.ProvdError as error:
-        raise Failure(error.message, error.hint) from None
+        try:
+            loaded = settings.load(
+                state=places.state_dir(at.state),
+                socket=places.socket_path(at.socket, at.state),
+                roots=tuple(names.absolute(root) for root in roots),
+                backend=backend,
+                log_format=log_format,
+                log_file=log_file,
+                log_level=log_level,
+            )
+            daemon.main(loaded, bound=bound)
+        except errors.ProvdError as error:
+            raise Failure(error.message, error.hint) from None
     return 0
 
 
@@ -85,7 +82,7 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
             output.line(f"{output.verdict_word('dirty')}  {output.name(item['path'])}  {_difference(item)}")
         compared = output.count(answer.get("files", 0), "file", "files")
         output.note(f"{compared} compared, {len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}")
-    return _FOUND if mismatches else 0
+    return codes.FOUND if mismatches else 0
 
 
 def _difference(item: dict[str, object]) -> str:

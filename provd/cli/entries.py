@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import kept, names, output
+from provd.cli import hints, kept, names, nothing, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -116,10 +116,7 @@ def _dependencies(
         option = "--dep" if deps else "--sums"
         raise Usage(f"{option} and --no-deps exclude each other", "say what it rests on, or that it rests on nothing")
     if deps and not timed:
-        raise Usage(
-            "--dep needs --fetched-at or --as-of-now",
-            "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums is the surest",
-        )
+        raise Usage("--dep needs --fetched-at or --as-of-now", hints.TAKE_CLOCK)
     if no_deps:
         return []
     named: list[str | dict[str, Any]] = [names.dependency(dep) for dep in deps]
@@ -161,7 +158,7 @@ def _parsed(content: str, what: str) -> Any:
 
 
 @click.command(cls=Command, examples=("provd ls --dirty", "provd ls --touching src/api.py"))
-@click.option("--prefix", metavar="P", help="Keys that start so.")
+@click.option("--prefix", metavar="KEY", help="Keys that start so.")
 @click.option("--dirty", is_flag=True, help="Only what is dirty (each is judged).")
 @click.option("--unknown", is_flag=True, help="Only what is unknown (each is judged).")
 @click.option("--touching", metavar="PATH", help="Only what rests on PATH.")
@@ -190,16 +187,21 @@ def ls(
         verdict="dirty" if dirty else "unknown" if unknown else None,
         touching=None if touching is None else names.path(touching),
     )
-    left = limit
+    left, sifted, any_there = limit, bool(asked), False
     with at.connect(WORK_PATIENCE) as client:
-        asked |= where.params(client)
+        place = where.params(client)
+        asked |= place
         while True:
             page = client.call("entry.list", **asked, limit=_PAGE if left is None else min(left, _PAGE))
             _print_page(page, as_json)
+            any_there = any_there or bool(page["entries"])
             left = None if left is None else left - len(page["entries"])
             if page.get("after") is None or (left is not None and left <= 0):
-                return 0
+                break
             asked["after"] = page["after"]
+        if not any_there and not as_json:
+            nothing.tell_empty(client, place, sifted=sifted)
+    return 0
 
 
 def _print_page(page: dict[str, Any], as_json: bool) -> None:
@@ -236,5 +238,5 @@ def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: 
             elif answer.get("gone"):
                 output.note(f"forgot {output.printable(key)}")
             else:
-                output.note(f"there was no {output.printable(key)}")
+                output.note(f"there was no {output.printable(key)} in {nothing.place_of(client, place)}")
     return 0

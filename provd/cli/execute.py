@@ -8,12 +8,13 @@ wherever somebody asks without reading; what changed is declared by name afterwa
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import action, changed, child, completing, hints, names, output, records
+from provd.cli import action, changed, child, codes, completing, hints, names, output, records
 from provd.cli.command import WORK_PATIENCE, Command, Failure, connected
 from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
 
@@ -66,8 +67,7 @@ def exec_(
     where = names.Scope(root, scope)
     params = action.description(**described)
     try:
-        client = at.connect(WORK_PATIENCE)
-        run = _begin(client, params, where)
+        run = _begin(at.connect(WORK_PATIENCE), params, where)
     except ProvdUnreachable as error:
         if not anyway:
             raise ProvdUnreachable(error.message + _NOT_RUN, f"{error.hint}; or run it --anyway") from None
@@ -76,7 +76,7 @@ def exec_(
     except RpcError as error:
         message, hint = hints.refusal(error)
         raise Failure(f"{message}{_NOT_RUN} [{error.code}]", hint) from None
-    with client:
+    with run.client:
         code = _run(command, run)
         _finish(run)
     if not quiet:
@@ -98,6 +98,8 @@ class _Run:
     within: list[WirePath]
     declared: bool
     affects: Json
+    doing: int
+    """The action under which the log has what it changed: itself, or the one that declared it afterwards."""
     outcome: str = "done"
     changes: Changes = field(default_factory=changed.Changes)
     verdicts: dict[str, Json] = field(default_factory=dict)
@@ -105,7 +107,15 @@ class _Run:
 
 
 def _begin(client: Client, params: Json, where: names.Scope) -> _Run:
-    """Begin the action; raises ProvdUnreachable, RpcError."""
+    """Begin the action; raises ProvdUnreachable, RpcError, and then the connection is closed."""
+    try:
+        return _begun(client, params, where)
+    except BaseException:
+        client.close()
+        raise
+
+
+def _begun(client: Client, params: Json, where: names.Scope) -> _Run:
     place = where.params(client)
     clock = client.clock()  # whatever happened until now lies before it
     begun = client.begin(**params, hold=True, **place)
@@ -114,19 +124,26 @@ def _begin(client: Client, params: Json, where: names.Scope) -> _Run:
     )
     around = None if paths else names.watched_around(client)
     within = paths if around is None else [wire_path(around)]
-    return _Run(client, params, place, clock, begun["id"], within, bool(paths), begun.get("affects") or {})
+    return _Run(client, params, place, clock, begun["id"], within, bool(paths), begun.get("affects") or {}, begun["id"])
 
 
 def _only_run(command: tuple[str, ...]) -> int:
     try:
         return child.run(command)
     except child.NotStarted as error:
-        output.complain(str(error), _look(error))
+        output.complain(str(error), _look(error, command[0]))
         return error.code
 
 
-def _look(error: child.NotStarted) -> str:
-    return "is it on the PATH?" if error.code == child.NOT_FOUND else "chmod +x it, or name the program that runs it"
+def _look(error: child.NotStarted, name: str) -> str:
+    """What to do about a program that could not be started."""
+    if error.code != codes.NOT_FOUND:
+        return "chmod +x it, or name the program that runs it"
+    if "/" not in name:
+        return "is it on the PATH?"
+    if os.path.exists(name):
+        return "look at its first line (#!): the program that it names is not there"
+    return "correct the path: there is no such file"
 
 
 def _run(command: tuple[str, ...], run: _Run) -> int:
@@ -134,7 +151,7 @@ def _run(command: tuple[str, ...], run: _Run) -> int:
     try:
         code = child.run(command)
     except child.NotStarted as error:
-        output.complain(str(error), _look(error))
+        output.complain(str(error), _look(error, command[0]))
         run.outcome = "aborted"
         return error.code
     run.outcome = "failed" if code else "done"
@@ -169,7 +186,8 @@ def _declare(run: _Run) -> None:
     told: Json = {word: run.params[word] for word in ("session", "turn", "note") if word in run.params}
     outcome = "failed" if run.outcome == "failed" else "done"
     told |= {"writes": list(map(names.file, paths)), "outcome": outcome}
-    run.affects = run.client.call("action.record", **told, **run.place)["affects"]
+    answer = run.client.call("action.record", **told, **run.place)
+    run.affects, run.doing = answer["affects"], answer["id"]
 
 
 def _tell(run: _Run) -> None:
@@ -178,7 +196,7 @@ def _tell(run: _Run) -> None:
         output.warn(f"what it changed is not known: {run.trouble}")
         return
     newest = run.changes.newest()
-    output.note(f"provd: action {run.id} {run.outcome}: {_count(run, len(newest))}")
+    output.note(f"provd: action {run.doing} {run.outcome}: {_count(run, len(newest))}")
     for mutation in newest[-_SHOWN:]:
         output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
     if len(newest) > _SHOWN:
@@ -207,7 +225,7 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
     told = {
         "command": list(command),
         "exit": code,
-        "action": run.id,
+        "action": run.doing,
         "outcome": run.outcome,
         "clock": run.clock,
         "changed": run.changes.newest(),
@@ -220,4 +238,5 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         with open(report, "w", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
     except OSError as error:
-        output.warn(f"the report could not be written: {report}: {error.strerror}")
+        message = f"the report could not be written: {report}: {error.strerror}"
+        output.complain(message, f"provd since {run.clock} tells what changed; name a FILE that can be written")

@@ -14,10 +14,11 @@ from provd.cli import output
 if TYPE_CHECKING:
     from provd.client import RpcError
 
+TAKE_CLOCK: Final = "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock"
+LOOK_AGAIN: Final = "c=$(provd clock), look again, then --fetched-at $c"
 _REFUSED: Final = {
-    "clock.missing": "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock",
+    "clock.missing": TAKE_CLOCK,
     "method": "the daemon is of another version than this command: provd version tells both, provd restart ends that",
-    "params": "shorter, or within the range: a session, a turn and an op have at most 256 characters",
     "root.ambiguous": "--root DIR, or --scope NAME for what belongs to no directory; provd watch ls lists the roots",
     "root.missing": "name a directory that exists; provd watch ls lists the roots",
     "action.stale": "look again, put the entries anew, then begin",
@@ -35,6 +36,7 @@ _WHY: Final = {
 _UNPROVEN_ENTRY: Final = "nobody knows which version was read: c=$(provd clock), get it, put again with --fetched-at $c"
 _UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
 _NAMED: Final = 10
+_LENGTH: Final = re.compile(r"\blength <= (\d+)")
 _LIMIT: Final = re.compile(r"\b((?:fs\.inotify|user)\.max_\w+)(?:\D{0,12}(\d+))?")
 _DENIED: Final = re.compile(r"permission denied|no permission|unreadable|not readable|EACCES", re.IGNORECASE)
 _LEAST: Final = {"watches": 524_288, "instances": 1024, "queued": 262_144, "": 1024}
@@ -44,6 +46,8 @@ _LEAST: Final = {"watches": 524_288, "instances": 1024, "queued": 262_144, "": 1
 def refusal(error: RpcError) -> tuple[str, str]:
     """What went wrong and what to do next, of an error that the daemon sent."""
     message, hint = error.message, _REFUSED.get(error.code, error.hint)
+    if error.code == "params" and (longest := _LENGTH.search(message)) is not None:
+        hint = f"shorter: it may have at most {longest[1]} characters"
     verdicts = error.data.get("verdicts")
     if error.code == "action.stale" and isinstance(verdicts, dict):
         unusable = [f"{key} ({v.get('why')})" for key, v in verdicts.items() if not v.get("usable")]
@@ -77,6 +81,8 @@ def uncovered(why: str) -> str:
             return f"sysctl {setting}={raised}, as root of the daemon's user namespace"
         again = ", then start provd again" if "watches" not in setting else ""
         return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
+    if "table of mounts" in why:
+        return "let the daemon read /proc/self/mountinfo (mount /proc where it runs), then start it again"
     if _DENIED.search(why):
         return "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore"
     return ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd.cli import names, output, records
-from provd.cli.command import WORK_PATIENCE, Command, connected, given, json_option
+from provd.cli.command import WORK_PATIENCE, Command, connected, json_option
 from provd.cli.following import Follower
 from provd.cli.screen import Screen
 from provd.client import local_path
@@ -40,6 +40,7 @@ Json = dict[str, Any]
         "c=$(provd clock)     # now read the files, or look at the object, then",
         "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
         "provd put replicas --value 3 --dep object:svc:api --fetched-at $c",
+        "c=$(provd clock)     # a new one, since replicas was put after the first",
         "provd put plan --value 'keep 3' --dep entry:replicas --fetched-at $c",
     ),
 )
@@ -63,32 +64,35 @@ def clock(as_json: bool, at: Place) -> int:
 
 @click.command(cls=Command, examples=("provd since $c --path src", "provd since $c --json"))
 @click.argument("clock_token", metavar="CLOCK")
-@click.option("--path", "paths", metavar="P", multiple=True, help="Only what concerns P.")
+@click.option("--path", "paths", metavar="PATH", multiple=True, help="Only what concerns PATH.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N records (default: all).")
 @json_option
 @connected
 def since(clock_token: str, paths: tuple[str, ...], limit: int | None, as_json: bool, at: Place) -> int:
     """The records after a clock, one a line. With --json: the daemon's pages, one a line."""
-    asked = given(clock=clock_token, paths=[names.path(path) for path in paths] or None)
-    left, whole = limit, True
+    asked = {"paths": [names.path(path) for path in paths]} if paths else {}
     with at.connect(WORK_PATIENCE) as client:
-        show = _shower(client, as_json)
-        while True:
-            page = client.call("log.since", **asked, limit=_PAGE if left is None else min(left, _PAGE))
-            whole = whole and bool(page.get("complete"))
-            if as_json:
-                output.line_json(page)
-            else:
-                show(page["records"])
-            left = None if left is None else left - len(page["records"])
-            # A page may have no records and yet more behind it: none of those it looked at concern the paths.
-            if not page.get("more") or page["clock"] == asked["clock"] or (left is not None and left <= 0):
-                break
-            asked["clock"] = page["clock"]
+        page, whole = _read(client, clock_token, asked, _shower_of_pages(client, as_json), limit)
         uncovered = [] if as_json else _uncovered(client, page)
     if not as_json:
         _tell_end(page, whole, uncovered)
     return 0
+
+
+def _read(
+    client: Client, clock: str, asked: Json, show: Callable[[Json], None], limit: int | None
+) -> tuple[Json, bool]:
+    """Shows the pages after a clock; the last of them, and whether all are complete."""
+    left, whole = limit, True
+    while True:
+        page = client.call("log.since", clock=clock, **asked, limit=_PAGE if left is None else min(left, _PAGE))
+        whole = whole and bool(page.get("complete"))
+        show(page)
+        left = None if left is None else left - len(page["records"])
+        # A page may have no records and yet more behind it: none of those it looked at concern the paths.
+        if not page.get("more") or page["clock"] == clock or (left is not None and left <= 0):
+            return page, whole
+        clock = page["clock"]
 
 
 def _uncovered(client: Client, page: dict[str, Any]) -> list[str]:
@@ -122,7 +126,7 @@ def _tell_whole(whole: bool, uncovered: list[str]) -> None:
 @click.command(cls=Command, examples=("provd log -n 20", "provd log -f --path src", "provd log -f --json"))
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until interrupted.")
 @click.option("--since", "start", metavar="CLOCK", help="Start after this clock.")
-@click.option("--path", "paths", metavar="P", multiple=True, help="Only what concerns P.")
+@click.option("--path", "paths", metavar="PATH", multiple=True, help="Only what concerns PATH.")
 @click.option(
     "-n",
     "--last",
@@ -138,22 +142,35 @@ def log(follow: bool, start: str | None, paths: tuple[str, ...], last: int, as_j
 
     A digest is a record of its own: it is shown with its mutation and its number is skipped; where the mutation was
     shown before it has a line "hashed". On a terminal -f counts what is more than 50 a second in one directory.
+    With --json: the daemon's pages, one a line; with -f its records, one a line.
     """
     asked = {"paths": [names.path(path) for path in paths]} if paths else {}
     with at.connect(WORK_PATIENCE) as client:
-        show = _shower(client, as_json)
-        found: Iterable[Json] = ()
-        if start is None:
-            found, start = _latest(client, last, asked)
-        elif not follow:
-            _print_since(client, start, asked, show)
-        if not follow or as_json:
-            show(found)
-        if follow and as_json:
-            _follow_json(client, start, _real(paths))
-        elif follow:
-            _follow(client, found, start, _real(paths), show)
+        if not follow:
+            _log(client, start, last, asked, as_json=as_json)
+            return 0
+        found, clock = ([], start) if start is not None else _latest(client, last, asked)
+        latest = [record for page in found for record in page["records"]]
+        if as_json:
+            _follow_json(client, latest, clock, _real(paths))
+        else:
+            _follow(client, latest, clock, _real(paths), _shower(client))
     return 0
+
+
+def _log(client: Client, start: str | None, last: int, asked: Json, *, as_json: bool) -> None:
+    """What the log has up to now: after a clock, or the latest."""
+    show = _shower_of_pages(client, as_json)
+    if start is None:
+        found, _ = _latest(client, last, asked)
+        if as_json:
+            for page in found:
+                show(page)
+        else:
+            show({"records": [record for page in found for record in page["records"]]})
+        return
+    page, whole = _read(client, start, asked, show, None)
+    _tell_whole(whole, _uncovered(client, page))
 
 
 def _real(paths: tuple[str, ...]) -> list[bytes]:
@@ -162,50 +179,41 @@ def _real(paths: tuple[str, ...]) -> list[bytes]:
     return [*named, *map(os.path.realpath, named)]
 
 
-def _latest(client: Client, last: int, asked: Json) -> tuple[Iterable[Json], str]:
-    """The last records, and the clock after them."""
+def _latest(client: Client, last: int, asked: Json) -> tuple[list[Json], str]:
+    """The pages of the last records, and the clock after them."""
     if last == 0:
-        return (), client.clock()
+        return [], client.clock()
     if asked:
         return _latest_of(client, last, asked)
     page = client.call("log.since", last=last, limit=last)
-    found = list(page["records"])
-    left = last - len(found)
+    found = [page]
+    left = last - len(page["records"])
     while page.get("more") and page["records"] and left > 0:  # a page holds only so many bytes
         page = client.call("log.since", clock=page["clock"], limit=left)
-        found += page["records"]
+        found.append(page)
         left -= len(page["records"])
     return found, page["clock"]
 
 
-def _latest_of(client: Client, last: int, asked: Json) -> tuple[Iterable[Json], str]:
-    """The last records that concern some paths, as far as the newest of the log have them."""
+def _latest_of(client: Client, last: int, asked: Json) -> tuple[list[Json], str]:
+    """The last records that concern some paths, as far as the newest of the log have them, as one page."""
     page = client.call("log.since", last=_BIG_PAGE, limit=_BIG_PAGE, **asked)
     found = deque(page["records"], maxlen=last)
-    clock = ""
+    clock, whole = "", bool(page.get("complete"))
     while page.get("more") and page["clock"] != clock:
         clock = page["clock"]
         page = client.call("log.since", clock=clock, limit=_BIG_PAGE, **asked)
+        whole = whole and bool(page.get("complete"))
         found.extend(page["records"])
     if len(found) < last and int(client.call("daemon.status").get("records") or 0) > _BIG_PAGE:
-        output.note(f"of the newest {_BIG_PAGE} records; provd since CLOCK --path P looks further back")
-    return found, page["clock"]
+        output.note(f"of the newest {_BIG_PAGE} records; provd since CLOCK --path PATH looks further back")
+    return [page | {"records": list(found), "complete": whole}], page["clock"]
 
 
-def _print_since(client: Client, clock: str, asked: Json, show: Show) -> None:
-    whole = True
-    while True:
-        page = client.call("log.since", clock=clock, limit=_PAGE, **asked)
-        whole = whole and bool(page.get("complete"))
-        show(page["records"])
-        if not page.get("more") or page["clock"] == clock:
-            break
-        clock = page["clock"]
-    _tell_whole(whole, _uncovered(client, page))
-
-
-def _follow_json(client: Client, clock: str, paths: list[bytes]) -> None:
-    """Every record and every loss as it comes."""
+def _follow_json(client: Client, found: list[Json], clock: str, paths: list[bytes]) -> None:
+    """The records found so far, then every record and every loss as it comes, one a line."""
+    for record in found:
+        output.line_json(record)
     _subscribe(client, clock)
     for notification in client.notifications():
         told = notification.get("params") or {}
@@ -216,9 +224,8 @@ def _follow_json(client: Client, clock: str, paths: list[bytes]) -> None:
         sys.stdout.flush()
 
 
-def _follow(client: Client, found: Iterable[Json], clock: str, paths: list[bytes], show: Show) -> None:
+def _follow(client: Client, found: list[Json], clock: str, paths: list[bytes], show: Show) -> None:
     """The records found so far, then what comes. What is held back is shown whatever ends it."""
-    found = list(found)
     asked = max((int(record.get("seq") or 0) for record in found), default=0)
     follower = Follower(lambda record: show([record]), show.more if isinstance(show, _OnScreen) else None, asked)
     try:
@@ -249,18 +256,19 @@ def _wanted(record: Json, paths: list[bytes]) -> bool:
     return not paths or records.about(record, paths)
 
 
-def _shower(client: Client, as_json: bool) -> Show:
-    """How records are shown where stdout leads."""
+def _shower_of_pages(client: Client, as_json: bool) -> Callable[[Json], None]:
+    """How pages are shown: as the daemon sent them, or their records."""
     if as_json:
-        return _as_json
+        return output.line_json
+    show = _shower(client)
+    return lambda page: show(page["records"])
+
+
+def _shower(client: Client) -> Show:
+    """How records are shown where stdout leads."""
     if sys.stdout.isatty():
         return _OnScreen(Screen([local_path(root) for root in client.hello()["roots"]]))
     return _as_lines
-
-
-def _as_json(found: Iterable[Json]) -> None:
-    for record in found:
-        output.line_json(record)
 
 
 def _as_lines(found: Iterable[Json]) -> None:

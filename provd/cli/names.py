@@ -84,34 +84,34 @@ class Scope:
             raise Usage("--root and --scope exclude each other", "a key lives below a root or in a named scope")
 
     def params(self, client: Client) -> dict[str, Any]:
-        """`root` or `scope` of a request; empty where the daemon's own default is right."""
+        """`root` or `scope` of a request, never left to the daemon; raises Usage where there is no directory here."""
         if self.name is not None:
             return {"scope": text(self.name, "a scope")}
-        root = absolute(self.root) if self.root is not None else root_around(client)
-        return {} if root is None else {"root": wire_path(root)}
+        return {"root": wire_path(absolute(self.root) if self.root is not None else root_around(client))}
 
 
-def root_around(client: Client) -> bytes | None:
-    """The innermost watched root that holds the current directory; else the directory itself.
+def root_around(client: Client) -> bytes:
+    """The innermost watched root that holds the current directory; else the directory itself, however many there are.
 
-    None where the daemon should choose: there is one root only, or the current directory is gone.
+    Raises Usage where the current directory is gone.
     """
-    roots = _watched(client)
     here = _here()
-    return _holding(roots, here) or (None if here is None or len(roots) == 1 else here)
+    if here is None:
+        raise Usage("the current directory no longer exists", "cd to one that does, or say --root DIR")
+    return holding(watched(client), here) or here
 
 
-def _watched(client: Client) -> list[bytes]:
+def watched(client: Client) -> list[bytes]:
     """The watched roots, by their real paths."""
     return [local_path(root) for root in client.hello()["roots"]]  # root.list would wait for every root's disk
 
 
 def watched_around(client: Client) -> bytes | None:
     """The innermost watched root that holds the current directory, if one does."""
-    return _holding(_watched(client), _here())
+    return holding(watched(client), _here())
 
 
-def _holding(roots: list[bytes], path: bytes | None) -> bytes | None:
+def holding(roots: list[bytes], path: bytes | None) -> bytes | None:
     """The innermost of some directories that is a real path or above it."""
     if path is None:
         return None

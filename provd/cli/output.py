@@ -26,6 +26,7 @@ _LOOKS: Final = {
     "dirty": ("✗", "!", "red"),
     "unknown": ("?", "?", "yellow"),
     "ok": ("✓", "+", "green"),
+    "note": ("·", "*", "dim"),
     "warn": ("!", "!", "yellow"),
     "fail": ("✗", "x", "red"),
     "skipped": ("-", "-", "dim"),

@@ -16,7 +16,7 @@ from provd.cli.roots import meaning, size, uncovered, word
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provd.cli.doctor.facts import Unit
+    from provd.services import Service
 
 Json = dict[str, Any]
 
@@ -46,17 +46,22 @@ _TOLD: Final = frozenset(
         "filesystem",
     )
 )
+_ENTRIES: Final = {"revoked": "in the archive"}
 _STATES: Final = {"watching": "ok", "gone": "fail"}
 
 
-def lines(answer: Json, unit: Unit | None, now: int) -> Iterator[str]:
-    """All that a status says, but whether it is well. `now` is in nanoseconds of the wall clock."""
+def lines(answer: Json, unit: Service | None, now: int, log_file: str = "") -> Iterator[str]:
+    """All that a status says, but whether it is well. `now` is in nanoseconds of the wall clock.
+
+    `log_file` is what the daemon writes its own log to, where that is a file and can be seen.
+    """
     yield from _row("daemon", _daemon(answer))
     if unit is not None:
         yield from _row("unit", _unit(unit))
-    for place in ("socket", "state"):
+    for place in ("socket", "state", "package"):
         if place in answer:
             yield from _row(place, output.name(answer[place]))
+    yield from _row("logs to", output.printable(log_file))
     yield ""
     yield from _roots(answer)
     yield ""
@@ -87,12 +92,14 @@ def _daemon(answer: Json) -> str:
     facts = [f"{name} {output.printable(str(answer[name]))}" for name in ("version", "pid") if name in answer]
     if "uptime_s" in answer:
         facts.append(f"up {times.duration(answer['uptime_s'])}")
+    if "started_at" in answer:
+        facts.append(f"since {output.moment(answer['started_at'])[:19]}")
     if answer.get("foreign") is True:
         facts.append("sees other files than you")
     return ", ".join(facts)
 
 
-def _unit(unit: Unit) -> str:
+def _unit(unit: Service) -> str:
     facts = [f"{unit.name} ({unit.manager}): {unit.active}"]
     if unit.enabled is not None:
         facts.append("starts by itself" if unit.enabled else "does not start by itself")
@@ -151,7 +158,7 @@ def _counts(value: Any) -> str:
     return (
         plain(value)
         if not isinstance(value, dict)
-        else ", ".join(f"{n} {output.printable(w)}" for w, n in value.items())
+        else ", ".join(f"{n} {_ENTRIES.get(w, output.printable(w))}" for w, n in value.items())
     )
 
 
@@ -162,7 +169,7 @@ def _answers(answer: Json) -> str:
     facts = [output.count(number(told, "count"), "question", "questions") + " since the start"]
     kinds = [f"{told[kind]} {kind}" for kind in ("fresh", "dirty", "unknown") if isinstance(told.get(kind), int)]
     if kinds and number(told, "count"):
-        facts.append(", ".join(kinds))
+        facts.append(f"verdicts {', '.join(kinds)}")
     half, most = times.micros(told.get("p50_us")), times.micros(told.get("p99_us"))
     if half and most:
         facts.append(f"half of them within {half}, 99 % within {most}")
@@ -231,6 +238,8 @@ def _limits(answer: Json) -> str:
 
 def _clock(answer: Json) -> str:
     facts = [f"{output.printable(str(answer['clock']))}"] if "clock" in answer else []
+    if "oldest" in answer:
+        facts.append(f"the oldest held is {output.printable(str(answer['oldest']))}")
     wall = answer.get("wall_clock")
     if isinstance(wall, dict):
         step = wall.get("stepped_s")

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from provd import __version__, places
-from provd.cli import names, output
+from provd.cli import codes, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -25,6 +25,7 @@ from provd.cli.command import (
     json_option,
     root_option,
     scope_option,
+    unreadable,
 )
 from provd.client import MAX_LINE, Client, RpcError, wire_path
 
@@ -44,7 +45,6 @@ _BYTES: Final = 4 * 1024 * 1024
 _TOLD: Final = 20
 _LISTED: Final = 1000
 """Refused lines that are told on stderr, and by --json; more are counted."""
-_FAILED: Final = 5
 _OUTCOMES: Final = ("added", "archived", "replaced", "late", "unchanged")
 _ONE_BY_ONE: Final = frozenset({"parse", "params", "request", "limit"})
 """What a daemon says of a request that holds a line which is no JSON to it."""
@@ -110,9 +110,9 @@ def _value(text: str) -> Any:
 @root_option
 @scope_option
 @click.option("--all", "everything", is_flag=True, help="The entries of all roots and scopes.")
-@json_option
+@click.option("--json", "lines", is_flag=True, help="Lines of JSON, which is what it writes anyhow.")
 @connected
-def export(root: str | None, scope: str | None, everything: bool, as_json: bool, at: Place) -> int:  # noqa: ARG001
+def export(root: str | None, scope: str | None, everything: bool, lines: bool, at: Place) -> int:  # noqa: ARG001
     """Write entries and their archive as lines of JSON, values in the clear; provd import takes them."""
     if everything and (root is not None or scope is not None):
         raise Usage("--all excludes --root and --scope", "give one of them")
@@ -135,7 +135,7 @@ def export(root: str | None, scope: str | None, everything: bool, as_json: bool,
     _write(json.dumps({_END: count}))
     if left_out:
         output.complain(f"{output.count(left_out, 'entry was', 'entries were')} left out", "keep paths to such values")
-        return _FAILED
+        return codes.REFUSED
     return 0
 
 
@@ -191,7 +191,7 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
     try:
         source = open(file, "rb")  # noqa: SIM115  what goes wrong later is not about opening
     except OSError as error:
-        raise Usage(f"cannot read {file}: {error.strerror}", "name a file that can be read, or - for stdin") from None
+        raise unreadable("", file, error) from None
     with source:
         yield source
 
@@ -315,7 +315,4 @@ class _Taking:
                 f"{self._file} has {output.count(self._read, 'line', 'lines')} and says that there are {self._ended}",
                 "lines are missing or were added: export it again, and import that",
             )
-        return _FAILED if self._refused or self._ended != self._read else 0
-
-
-vars()["import"] = import_  # by this name the command is looked up
+        return codes.REFUSED if self._refused or self._ended != self._read else 0

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from provd.client import Client
 
-_NAP: Final = 0.01
-"""Seconds between two looks, where the system does not tell."""
+NAP: Final = 0.01
+"""Seconds between two looks at what cannot tell when it is ready."""
 
 
 class Process:
@@ -57,7 +57,7 @@ class Process:
         while _runs(self.pid):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_NAP)
+            time.sleep(NAP)
         return True
 
 
@@ -67,8 +67,13 @@ def _runs(pid: int) -> bool:
         os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
     except ProcessLookupError:
         return False
+    return state(pid) not in {"Z", "X"}  # where nothing is told it ended just now, or the next look tells
+
+
+def state(pid: int) -> str:
+    """The letter that the system has for what a process does (`T` is stopped); empty where it is not told."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"])
-    except OSError:  # no /proc, or it ended just now: the next look tells
-        return True
+            return file.read().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return ""

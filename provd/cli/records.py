@@ -52,6 +52,11 @@ def who(record: Json) -> str:
     return ", ".join(told)
 
 
+def declared(record: Json) -> str:
+    """Who said afterwards, by such a record of an action, that a mutation was its doing; as `who` tells it."""
+    return ", ".join([f"declared afterwards by action {record.get('id')}", *([told] if (told := who(record)) else [])])
+
+
 def what(record: Json, known: str | None = None) -> str:
     """What a record tells, in the words of its type."""
     shown = {word: display(record[word]) for word in record}

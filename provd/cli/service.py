@@ -60,7 +60,7 @@ def install(roots: tuple[str, ...], where: Systemd | Launchd, *, linger: bool, a
     plan = _plan(roots, where, at)
     socket = _socket(where, plan)
     with serving.told():
-        where.check()
+        _prepare(where, plan)  # whatever is refused is refused before a daemon that works is stopped
         before = where.service()
         _end_others(before, plan, socket)
         for line in _install(where, plan, anew=_is_old(socket)):
@@ -138,6 +138,16 @@ def _plan(roots: tuple[str, ...], where: Systemd | Launchd, at: Place) -> Plan:
     make = itself.user_plan if where.user is None else itself.system_plan
     with serving.told():
         return make(serving.directories(roots), at.state, at.socket)
+
+
+def _prepare(where: Systemd | Launchd, plan: Plan) -> None:
+    """Raises ServiceError or Failure where the install would come to nothing."""
+    if isinstance(where, services.Systemd):
+        where.prepare(plan, _template(where))
+    else:
+        where.prepare(plan)
+    if where.user is None:
+        serving.configured(places.config_place())
 
 
 def _install(where: Systemd | Launchd, plan: Plan, *, anew: bool) -> Iterator[str]:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
-from provd import __version__, places, services
+from provd import __version__, elsewhere, places, services
 from provd.cli import background, names, output
 from provd.cli.command import Failure, Usage
-from provd.cli.process import Process
-from provd.client import Client, ProvdUnreachable, local_path, wire_path
+from provd.cli.process import NAP, Process
+from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 from provd.services import ServiceError
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from provd.cli.command import Place
     from provd.services import Service
 
-_NAP: Final = 0.01
-"""Seconds between two looks at a socket that nobody answers at yet."""
 _NAMED: Final = ("PROVD_SOCKET", "PROVD_STATE_DIR")
 
 
@@ -78,16 +77,44 @@ def runs_it(service: Service, socket: str, timeout: float) -> bool:
         return service.pid == (client.hello()["pid"] if pid is None else pid)
 
 
+def configured(place: places.Place) -> None:
+    """Raises Failure where a daemon would not start with the configuration at `place`. To be asked before one ends."""
+    from provd import configuration  # noqa: PLC0415  (few commands need it)
+
+    read = configuration.with_roots(configuration.read(place.path, needed=place.named))
+    if read.mistakes:
+        raise Failure(f"a daemon would not start, so nothing was stopped: {read.mistaken}", configuration.CORRECT)
+
+
+def configuration_of(client: Client) -> places.Place:
+    """Where the daemon that answers found its configuration, so that the next one is asked for the same."""
+    own = places.config_place()
+    try:
+        told = os.fsdecode(local_path(client.call("daemon.config")["path"]))
+    except RpcError:  # an older daemon does not tell
+        return own
+    return own if told == own.path else places.Place(told, "the daemon")
+
+
 def answer(socket: str, timeout: float) -> Client:
     """A connection to the daemon as soon as it answers; raises Failure where it does not in time."""
     deadline = time.monotonic() + timeout
     while True:
-        client = background.reached(socket, max(_NAP, deadline - time.monotonic()))
+        client = background.reached(socket, max(NAP, deadline - time.monotonic()))
         if client is not None:
             return client
         if time.monotonic() >= deadline:
             raise Failure(f"the service runs and does not answer at {socket}", "see where it answers: provd doctor")
-        time.sleep(_NAP)
+        time.sleep(NAP)
+
+
+def alone(socket: str, at: Place) -> None:
+    """Raises Failure where another daemon of this user runs, and nobody said that a second one is meant."""
+    if at.socket is None and at.state is None and (there := elsewhere.listening(socket)) is not None:
+        message = f"another daemon of yours listens at {there}: a second one would not know what that one knows"
+        quoted = shlex.quote(there)
+        hint = f"export PROVD_SOCKET={quoted}, stop it (provd stop --socket {quoted}), or say --state DIR for a second"
+        raise Failure(message, hint)
 
 
 def add(client: Client, roots: Sequence[bytes]) -> None:
@@ -99,11 +126,22 @@ def add(client: Client, roots: Sequence[bytes]) -> None:
 def already(client: Client, at: Place, roots: Sequence[bytes]) -> None:
     """Takes the daemon that runs for the one that was to be started; raises Failure where it is another."""
     same_state(client, at)
+    before = client.hello()["roots"]
     add(client, roots)
     hello = client.hello()
     output.note(f"already running (pid {hello['pid']})")
+    for root in hello["roots"]:
+        if root not in before:
+            output.note(f"now watching {output.name(root)}")
+    watches_any(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
+
+
+def watches_any(client: Client) -> None:
+    """Says so where nothing is watched."""
+    if not client.hello()["roots"]:
+        output.note("nothing is watched yet: provd watch add DIR")
 
 
 def same_state(client: Client, at: Place) -> str:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd import places, services
+from provd import configuration, places, services
 from provd.cli import background, output, serving
 from provd.cli.command import Command, Usage, connected
+from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 60.0
 """Seconds until a daemon should answer: it may have a big store to open."""
+_SOON: Final = 5.0
+"""Seconds until one that works answers what it has at hand."""
 
 
 def _starts(function: Function) -> Function:
     """Adds the options of a start."""
 
     @click.option("--root", "roots", metavar="DIR", multiple=True, help="Watch DIR too, from now on.")
-    @click.option("--backend", type=click.Choice(["auto", "inotify", "watchdog", "poll"]), help="How to watch.")
+    @click.option("--backend", type=click.Choice(configuration.BACKENDS), help="How to watch.")
     @click.option(
         "--timeout",
         metavar="SECONDS",
@@ -61,6 +64,7 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
         return 0
     service = serving.meant(socket)
     if service is None:
+        serving.alone(socket, at)
         wanted = background.Wanted(places.state_dir(at.state), socket, directories, backend)
         _in_the_background(wanted, at, timeout, "started")
     else:
@@ -105,23 +109,46 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
     if service is not None:
         _no_backend(backend, service)
     state = places.state_dir(at.state)
+    done = "restarted" if service is not None and service.runs else "started"
+    _would_start(service, socket, timeout)
     if service is None or not serving.runs_it(service, socket, timeout):
         client = background.reached(socket, timeout)
         if client is not None:
             with client:
                 state = serving.same_state(client, at)
                 serving.end(client, timeout)
+                done = "restarted"
+        elif service is None:
+            serving.alone(socket, at)
     if service is None:
-        _in_the_background(background.Wanted(state, socket, directories, backend), at, timeout, "restarted")
+        _in_the_background(background.Wanted(state, socket, directories, backend), at, timeout, done)
     else:
-        _as_a_service(service, services.manager(service).restart, socket, timeout, directories, "restarted")
+        _as_a_service(service, services.manager(service).restart, socket, timeout, directories, done)
     return 0
+
+
+def _would_start(service: Service | None, socket: str, timeout: float) -> None:
+    """Raises Failure where a daemon runs and the next one would not start, so that the one that works stays.
+
+    In the background the next one reads what this command names; a service reads what it read before.
+    """
+    try:
+        client = background.reached(socket, min(timeout, _SOON))
+        if client is None:
+            return
+        with client:
+            place = places.config_place() if service is None else serving.configuration_of(client)
+    except ProvdUnreachable:
+        return  # one that hangs is nothing to keep
+    serving.configured(place)
 
 
 def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str) -> None:
     pid, here = background.start(wanted, timeout)
     if here:
         output.note(f"{done} in the background (pid {pid}); it logs to {output.printable(wanted.log)}")
+        with at.connect(timeout) as client:
+            serving.watches_any(client)
         return
     with at.connect(timeout) as client:  # somebody else was quicker
         serving.already(client, at, wanted.roots)
@@ -140,6 +167,7 @@ def _as_a_service(
     with serving.answer(socket, timeout) as client:
         serving.add(client, directories)
         output.note(f"{done} {service.name} (pid {client.hello()['pid']})")
+        serving.watches_any(client)
 
 
 def _no_backend(backend: str | None, service: Service) -> None:

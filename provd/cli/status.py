@@ -7,19 +7,17 @@ said, and --prometheus has names that stay.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from provd import __version__
-from provd.cli import output
+from provd.cli import codes, hints, output
 from provd.cli.command import Command, Usage, connected, json_option
-from provd.client import ProvdUnreachable
+from provd.client import ProvdUnreachable, RpcError
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
-
-_UNREACHABLE: Final = 3
 
 
 @click.command(cls=Command, examples=("provd status", "provd status --json | jq .roots", "provd status --prometheus"))
@@ -44,36 +42,39 @@ def _screen(at: Place) -> None:
     """The answer in a line, then the rest. Raises ProvdUnreachable."""
     from provd.cli import doctor, overview  # noqa: PLC0415  who wants JSON does not pay for it
     from provd.cli.doctor.facts import gather  # noqa: PLC0415
-    from provd.cli.doctor.results import FAIL, examine, findings_of  # noqa: PLC0415
+    from provd.cli.doctor.results import examine, findings_of  # noqa: PLC0415
 
     facts = gather(at)
+    if facts.refusal is not None:
+        raise facts.refusal
     if facts.absence is not None:
         raise facts.absence
     findings = findings_of(examine(facts, doctor.CHECKS))
-    failed = any(finding.level == FAIL for finding in findings)
-    output.line(doctor.summary(len(findings), failed, ": provd doctor"))
+    output.line(doctor.summary(findings, ": provd doctor"))
     output.line()
-    for text in overview.lines(facts.answer, facts.unit, facts.now):
+    for text in overview.lines(facts.answer, facts.unit, facts.now, facts.log_file):
         output.line(text)
 
 
 def _metrics(at: Place) -> int:
-    """The metrics; without a daemon `provd_up 0`, the reason on stderr, and the code of a daemon that is not there."""
+    """The metrics; where none come `provd_up 0`, the reason on stderr, and the code that says the same."""
     from provd.cli import prometheus  # noqa: PLC0415
 
-    answer, absence = None, None
+    answer, trouble, code = None, ("", ""), codes.FRESH
     try:
         with at.connect() as client:
             answer = client.call("daemon.status")
     except ProvdUnreachable as error:
-        absence = error
+        trouble, code = (error.message, error.hint), codes.UNREACHABLE
+    except RpcError as error:
+        message, hint = hints.refusal(error)
+        trouble, code = (f"{message} [{error.code}]", hint), codes.REFUSED
     output.always_utf8()
     for text in prometheus.text(answer, __version__, time.time_ns()):
         output.line(text)
-    if absence is None:
-        return 0
-    output.complain(absence.message, absence.hint)
-    return _UNREACHABLE
+    if code:
+        output.complain(*trouble)
+    return code
 
 
 @click.command(cls=Command, examples=("provd version --json",))

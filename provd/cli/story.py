@@ -22,16 +22,21 @@ _LOGGED: Final = "xxh3:"
 """The algorithm of the log's own digests."""
 _PUTS: Final = 5
 """Earlier records of the entry itself that are named."""
+_NOBODY: Final = {"unknown": True}
 _CONTENT: Final = frozenset({"changed", "created", "deleted", "type-changed", "listing-changed"})
 
 
 @dataclass
 class Event:
-    """One record of the story, and the digest that was known of its path before; `via`: what led to it."""
+    """One record of the story, and the digest that was known of its path before; `via`: what led to it.
+
+    `declared` is the action that named the path afterwards, of a mutation that is nobody's by its own record.
+    """
 
     record: Json
     known: str | None = None
     via: str = ""
+    declared: Json | None = None
 
     @property
     def seq(self) -> int:
@@ -42,6 +47,11 @@ class Event:
     def same(self) -> bool:
         """Whether it left the content as it was known before."""
         return self.known is not None and self.record.get("digest") == self.known
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether it is a mutation of which the record does not say who made it."""
+        return self.record.get("type") == "mutation" and (self.record.get("actor") or _NOBODY) == _NOBODY
 
 
 class Turn:
@@ -127,6 +137,9 @@ class Story:
         self._below: dict[str, int] = {}  # the newest record that touched what an entry below rests on
         self._digests = self.ground.digests
         self._mutations: dict[Any, Event] = {}
+        self._newest_of: dict[bytes, Event] = {}
+        self.declared: dict[Any, Json] = {}
+        """The actions that were declared afterwards, by the number of the mutation that each explains."""
         self._past: dict[bytes, dict[Any, str | None]] = {}  # digests by path and number, of the newest of the log
 
     def take(self, record: Json) -> None:
@@ -138,6 +151,7 @@ class Story:
             if record.get("type") == "mutation":
                 self._mutation(event)
             self._gap(record)
+            self._attribute(event)
             self.turn.take(event)
             self._events.append(event)
             self.count += 1
@@ -228,6 +242,18 @@ class Story:
             self._digests[paths[0]] = known
         if record.get("digest_state") == "pending":
             self._mutations[record.get("seq")] = event
+
+    def _attribute(self, event: Event) -> None:
+        """An action that was declared afterwards takes the newest mutation of each path that it names."""
+        record = event.record
+        if record.get("type") == "mutation":
+            for path in records.places(record):
+                self._newest_of[path] = event
+        elif record.get("type") == "action" and record.get("event") == "record":
+            for path in records.places(record):
+                mutation = self._newest_of.get(path)
+                if mutation is not None and mutation.anonymous and mutation.declared is None:
+                    mutation.declared = self.declared[mutation.seq] = record
 
     def _before(self, path: bytes, seq: int) -> str | None:
         """The digest of a file before a record: as that record would tell it, where the log has one."""

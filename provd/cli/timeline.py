@@ -109,7 +109,8 @@ class Timeline:
             kind = output.printable(str(record.get("type")))
             writes = [records.write(write, self._near) for write in record.get("writes") or []]
             pieces = drawing.words(f"{kind} {records.what(record | {'writes': writes})}", colour)
-        if told := records.who(record):
+        told = records.who(record) if event.declared is None else records.declared(event.declared)
+        if told:
             pieces.append(Piece(f"({told})", glue="  "))
         if event.via:
             pieces.append(Piece(f"through {event.via}", "dim", glue="  "))
@@ -140,7 +141,7 @@ class Timeline:
         told = []
         if quiet and self._story.followed:
             told.append("nothing that it rests on was touched since, as far as the log knows")
-        if any(_by_nobody(event.record) for event in touched):
+        if any(event.anonymous and event.declared is None for event in touched):
             told.append("where nobody is named, no action declared it")
         if reasons:
             told.append(f"the log is not whole since then: {output.printable(output.some(reasons, _REASONS))}")
@@ -180,8 +181,3 @@ def _spine() -> str:
 def _superseding(record: Json) -> str:
     """The version that a put displaced."""
     return "" if record.get("superseded") is None else f", superseding version {record['superseded']}"
-
-
-def _by_nobody(record: Json) -> bool:
-    """Whether it is a mutation of which nobody knows who made it."""
-    return record.get("type") == "mutation" and (record.get("actor") or {"unknown": True}) == {"unknown": True}

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 import provd
-from provd.cli import output, scenes
+from provd.cli import completing, output, scenes
 from provd.cli.command import Command, Failure
+from provd.cli.process import NAP
 from provd.client import Client, ProvdUnreachable
 
 if TYPE_CHECKING:
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 60.0
 """Seconds for the daemon to start on a slow machine."""
-_NAP: Final = 0.02
 _LONGEST: Final = 60
 """Characters of a scratch directory's name that leave room for a socket below it."""
 _OURS: Final = ("PROVD_", "XDG_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
-_SERVICE: Final = ("RUNTIME_DIRECTORY", "STATE_DIRECTORY", "_PROVD_COMPLETE")
+_SERVICE: Final = ("RUNTIME_DIRECTORY", "STATE_DIRECTORY", completing.VARIABLE)
 _TOLD: Final = 2000
 
 
@@ -159,7 +159,7 @@ def _connect(process: subprocess.Popen[bytes], socket: str, log: str) -> Client:
         try:
             return Client(socket)
         except ProvdUnreachable:
-            time.sleep(_NAP)
+            time.sleep(NAP)
     with open(log, encoding="utf-8", errors="backslashreplace") as file:
         said = file.read()[-_TOLD:].strip()
     raise Failure(f"the daemon of the demonstration did not start: {said}", "provd doctor looks for the reason")

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import codes, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Json = dict[str, Any]
 
-FRESH: Final = 0
-DIRTY: Final = 1
-UNKNOWN: Final = 4
 _BRIEF: Final = 3
 """Dependencies at fault that a short answer names."""
 
@@ -25,8 +22,8 @@ def exit_code(verdicts: Iterable[Json]) -> int:
     """Dirty if any is, else unknown if any is not fresh, or if there is none."""
     words = {str(verdict.get("verdict")) for verdict in verdicts}
     if "dirty" in words:
-        return DIRTY
-    return FRESH if words == {"fresh"} else UNKNOWN
+        return codes.FOUND
+    return codes.FRESH if words == {"fresh"} else codes.UNKNOWN
 
 
 def headline(verdict: Json, label: str) -> str:

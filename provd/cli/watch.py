@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provd.cli import names, output, roots
-from provd.cli.command import HELP_NAMES, Command, Group, connected, given, json_option
+from provd.cli.command import Command, Group, connected, given, json_option
 from provd.client import local_path
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
 
 
-@click.group(cls=Group, context_settings=HELP_NAMES, examples=("provd watch add ~/repo", "provd watch ls"))
+@click.group(cls=Group, examples=("provd watch add ~/repo", "provd watch ls"))
 def watch() -> None:
     """The directories that the daemon watches, kept across restarts."""
 

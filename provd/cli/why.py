@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import account, asking, names, output, records, verdicts
+from provd.cli import account, asking, names, nothing, output, records, verdicts
 from provd.cli.causes import Tree
 from provd.cli.command import Command, connected, json_option, root_option, scope_option
 from provd.cli.story import Story
@@ -60,14 +60,16 @@ def why(
     where = names.Scope(root, scope)
     wanted = names.key(key)
     with at.connect(asking.patience(timeout_ms)) as client:
-        manner = asking.manner(verify, timeout_ms, no_revalidate) | where.params(client)
+        place = where.params(client)
+        manner = asking.manner(verify, timeout_ms, no_revalidate) | place
         answer = _explained(client, wanted, manner)
         if as_json:
             output.line_json(answer)
         story, faults = _followed(client, answer, manner, as_json)
-    if not as_json:
-        for text in _told(answer, wanted, story, faults, strict=no_revalidate):
-            output.line(text)
+        if not as_json:
+            for text in _told(answer, wanted, story, faults, strict=no_revalidate):
+                output.line(text)
+            nothing.tell_missing(client, [(wanted, answer)], place)
     return verdicts.exit_code([answer])
 
 
@@ -164,4 +166,4 @@ def _told(answer: Json, key: str, story: Story, faults: list[Cause], *, strict: 
         yield from account.origin(answer)
         yield ""
         yield from Timeline(answer, story).lines()
-    yield from account.account(answer, label, faults, strict=strict)
+    yield from account.account(answer, label, faults, story.declared, strict=strict)

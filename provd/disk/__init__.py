@@ -3,7 +3,6 @@
 from provd.disk.files import signature
 from provd.disk.ignore import DEFAULT_PATTERNS, IgnoreRules
 from provd.disk.job import ReadingJob, read_now
-from provd.disk.kernelfs import is_network
 from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
 from provd.disk.mounts import MountTable, MountWatch
 from provd.disk.near import is_near
@@ -12,6 +11,7 @@ from provd.disk.seal import ignore_lease_breaks
 from provd.disk.single import read_single
 from provd.disk.way import Route, route_of
 from provd.disk.workers import Workers
+from provd.filesystems import is_network
 
 __all__ = [
     "DEFAULT_PATTERNS",

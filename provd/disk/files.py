@@ -19,9 +19,9 @@ import msgspec
 
 from provd.core import dependency
 from provd.core.reading import Found, Signature
-from provd.disk.kernelfs import FileSystems
 from provd.disk.mounts import UNKNOWN, Mounts
 from provd.disk.places import Turn
+from provd.filesystems import FileSystems
 
 if TYPE_CHECKING:
     from provd.disk.trail import Trails, Way

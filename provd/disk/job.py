@@ -24,12 +24,12 @@ from provd.core.dependency import PATTERN_KINDS, Kind
 from provd.core.reading import Found, Reading, Trouble
 from provd.disk.files import Attempt, Cancelled, Changed, Listing, NotQuick, Seen, read_file, unchanged
 from provd.disk.ignore import IgnoreRules
-from provd.disk.kernelfs import FileSystems
 from provd.disk.mounts import UNKNOWN, Mounts, MountWatch, mounted
 from provd.disk.places import HANGS, Entry, Hangs, Turn, place_of
 from provd.disk.sets import read_set, reason
 from provd.disk.stamps import Stamps
 from provd.disk.trail import Trails, Way
+from provd.filesystems import FileSystems
 
 ROUNDS: Final = 3
 """How often one thing is read at most."""

@@ -18,13 +18,13 @@ from provd.core.dependency import ABSENT, PATTERN_KINDS, TYPE_DIR, Kind
 from provd.core.reading import Found, Reading, Signature
 from provd.disk.files import Attempt, Cancelled, Changed, Listing, Seen, Sort
 from provd.disk.ignore import IgnoreRules
-from provd.disk.kernelfs import FileSystems
 from provd.disk.mounts import Mounts
 from provd.disk.places import Hangs
 from provd.disk.seal import at_rest, seal
 from provd.disk.sets import read_set
 from provd.disk.stamps import Stamps
 from provd.disk.way import Route, route_of
+from provd.filesystems import FileSystems
 
 _ONE: Final = 1
 """Names that a file may have: by another one it is written unseen."""

@@ -18,8 +18,8 @@ import msgspec
 from provd.core import dependency
 from provd.core.reading import Signature
 from provd.disk.files import PIECE, coarse_clock, read_piece, signature
-from provd.disk.kernelfs import BTRFS, magic_of
 from provd.disk.stamps import Stamps
+from provd.filesystems import BTRFS, magic_of
 
 SEALABLE: Final = frozenset({0xEF53, 0x58465342, BTRFS})
 """ext4 (and ext2, ext3), xfs, btrfs."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from provd.core.reading import Found, Trouble
 from provd.disk.files import Attempt, Changed, NotQuick, read_file
-from provd.disk.kernelfs import FileSystems
 from provd.disk.sets import reason
+from provd.filesystems import FileSystems
 
 
 def read_single(path: bytes, algorithm: str, most: int) -> Found | None:

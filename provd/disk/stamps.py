@@ -13,8 +13,8 @@ import stat
 from typing import Final
 
 from provd.core.reading import Signature
-from provd.disk.kernelfs import BTRFS, magic
 from provd.disk.mounts import Mounts
+from provd.filesystems import BTRFS, magic
 
 FINE: Final = frozenset({"ext4", "xfs", "btrfs", "tmpfs"})
 """Types whose times move at each change after a `stat`, on kernels that can do it."""

@@ -19,7 +19,7 @@ import xxhash
 
 from provd.core.mutation import DIRECTORY, FILE, LINK, SPECIAL, State
 from provd.disk.files import coarse_clock
-from provd.disk.kernelfs import FileSystems
+from provd.filesystems import FileSystems
 
 SLICE: Final = 256
 """Names of a directory that are looked at in one go."""

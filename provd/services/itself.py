@@ -76,6 +76,9 @@ def _carried() -> dict[str, str]:
     config = os.environ.get("XDG_CONFIG_HOME")
     if config and os.path.isabs(config):
         carried["XDG_CONFIG_HOME"] = config
+    named = places.config_place()
+    if named.source == "$PROVD_CONFIG":
+        carried["PROVD_CONFIG"] = named.path
     return carried
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from provd.services import owned, plist
 from provd.services.base import Plan, Service, ServiceError
-from provd.services.running import MISSING, QUICK, SLOW, Ran, run
+from provd.services.runner import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.services.base import Kind
-    from provd.services.running import Runner
+    from provd.services.runner import Runner
 
 _ADVICE: Final = "move it away, then: provd service install"
 _END_S: Final = 30.0
@@ -100,12 +100,17 @@ class Launchd:
 
     # -- doing
 
+    def prepare(self, plan: Plan) -> None:
+        """Raises ServiceError where `install` would refuse; changes nothing, so a daemon that runs is left alone."""
+        self.check()
+        owned.check_place(self.file, self.text(plan), _ADVICE)
+
     def install(self, plan: Plan, *, anew: bool = False) -> Iterator[str]:
         """Writes the agent and starts it; `anew` restarts it even where nothing changed. Yields what was done.
 
         Raises ServiceError.
         """
-        self.check()
+        self.prepare(plan)
         os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
         changed = owned.replace(self.file, self.text(plan), _ADVICE)
         if changed:

@@ -17,6 +17,7 @@ _MARK: Final = re.compile(
     r"\A(?P<head>.*?)[^\n]*Written by provd service install \((?P<sum>[0-9a-f]{16})\)[^\n]*\n", re.DOTALL
 )
 
+_WHO: Final = "see who may write there, or: provd start"
 _MODE: Final = 0o644
 """Whatever the umask is: the manager reads the file, and nobody else may write it."""
 
@@ -59,6 +60,18 @@ def check(path: str, advice: str) -> None:
         raise ServiceError(f"{path} was not written by provd service install, or was changed since", advice)
 
 
+def check_place(path: str, text: str, advice: str) -> None:
+    """Raises ServiceError where `replace` would refuse, as far as that can be seen without writing."""
+    if read(path) == text:
+        return
+    check(path, advice)
+    above = os.path.dirname(path)
+    while above != "/" and not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above) or not os.access(above, os.W_OK | os.X_OK):
+        raise ServiceError(f"cannot write {path}: {above} is no directory that can be written", _WHO)
+
+
 def replace(path: str, text: str, advice: str) -> bool:
     """Writes the file whole; false where it already says this. Raises ServiceError."""
     if read(path) == text:
@@ -76,9 +89,7 @@ def replace(path: str, text: str, advice: str) -> bool:
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(new)
-        raise ServiceError(
-            f"cannot write {path}: {error.strerror}", "see who may write there, or: provd start"
-        ) from None
+        raise ServiceError(f"cannot write {path}: {error.strerror}", _WHO) from None
     return True
 
 

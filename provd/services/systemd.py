@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from typing import TYPE_CHECKING, Final
 
 from provd import places
 from provd.services import itself, owned, units
 from provd.services.base import Plan, Service, ServiceError
-from provd.services.running import MISSING, QUICK, SLOW, Ran, run
+from provd.services.runner import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.services.base import Kind
-    from provd.services.running import Runner
+    from provd.services.runner import Runner
 
 _BY_HAND: Final = "provd start runs it in the background without a service manager"
 _SYSTEM_DIRECTORY: Final = "/etc/systemd/system"
-_SYSTEM_SOCKETS: Final = "/run/provd"
 _BOOTED: Final = "/run/systemd/system"
 """What sd_booted(3) looks at."""
 _LINGERING: Final = "/var/lib/systemd/linger"
@@ -45,7 +45,7 @@ class Systemd:
         """Where the unit is written: where the manager says that it reads, which may know another home than we do."""
         if self.user is not None:
             return os.path.join(_SYSTEM_DIRECTORY, "provd@.service")
-        wanted = os.path.join(os.path.dirname(os.path.dirname(places.config_path())), "systemd", "user")
+        wanted = os.path.join(places.config_home().path, "systemd", "user")
         read = self._show("--property=UnitPath").get("UnitPath", "").split()
         own = [path for path in read if path.endswith("/.config/systemd/user")]
         return os.path.join(own[0] if own and wanted not in read else wanted, "provd.service")
@@ -53,7 +53,7 @@ class Systemd:
     @property
     def socket(self) -> str | None:
         """Where an instance of the system answers; None where the command of the unit says it."""
-        return None if self.user is None else os.path.join(_SYSTEM_SOCKETS, self.user, places.SOCKET_NAME)
+        return None if self.user is None else places.system_socket(self.user)
 
     def _override(self) -> str:
         return os.path.join(_SYSTEM_DIRECTORY, f"{self.name}.d", "provd.conf")
@@ -98,7 +98,7 @@ class Systemd:
         scope = "system" if self.user is not None else "user"
         name = "provd@.service" if self.user is not None else self.name
         if self.user is None:
-            yield os.path.join(os.path.dirname(os.path.dirname(places.config_path())), "systemd", "user", name)
+            yield os.path.join(places.config_home().path, "systemd", "user", name)
             for home in dict.fromkeys((os.path.expanduser("~"), itself.home_of_the_system())):
                 if home is not None:
                     yield os.path.join(home, ".config/systemd/user", name)
@@ -142,6 +142,16 @@ class Systemd:
 
     # -- doing
 
+    def prepare(self, plan: Plan, template: str) -> None:
+        """Raises ServiceError where `install` would refuse; changes nothing, so a daemon that runs is left alone."""
+        self.check()
+        self._check_program(plan)
+        texts = self.texts(plan, template)
+        for path, text in texts.items():
+            owned.check_place(path, text, self._advice())
+        if self.user is not None and self._override() not in texts:
+            owned.check(self._override(), self._advice())
+
     def texts(self, plan: Plan, template: str) -> dict[str, str]:
         """What is written, by file; raises ServiceError where it cannot be said in a unit."""
         if self.user is None:
@@ -158,8 +168,7 @@ class Systemd:
 
         Raises ServiceError.
         """
-        self.check()
-        self._check_program(plan)
+        self.prepare(plan, template)
         changed = False
         for line in self._write(plan, template):
             changed = True
@@ -176,8 +185,11 @@ class Systemd:
             self.restart()
             yield f"restarted {self.name}"
 
+    def _advice(self) -> str:
+        return f"move it away, or put your changes into a drop-in ({self._hand('edit', self.name)})"
+
     def _write(self, plan: Plan, template: str) -> Iterator[str]:
-        advice = f"move it away, or put your changes into a drop-in ({self._hand('edit', self.name)})"
+        advice = self._advice()
         texts = self.texts(plan, template)
         for path, text in texts.items():
             if owned.replace(path, text, advice):
@@ -237,16 +249,19 @@ class Systemd:
 
     def _begin(self, verb: str, timeout: float) -> None:
         self._systemctl("reset-failed", self.name, timeout=QUICK)  # after a row of crashes it would not start again
+        begun = int(time.time())
         ran = self._systemctl(verb, self.name, timeout=timeout)
         if ran.code:
+            if as_root := self._as_root(verb, self.name):
+                raise ServiceError(f"{self.name} is a unit of the system, which root tells: {ran.said}", as_root)
             if self.user is None:
                 self.check()  # it may be the manager that is not there
             read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
-            lines = self._runner([*read, "--since=-5min", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
+            lines = self._runner([*read, f"--since=@{begun}", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
             said = " / ".join(line.strip() for line in lines)
             hint = f"{' '.join(read)} -n 50" if said else "see in the foreground why: provd run"
-            message = f"systemd could not {verb} {self.name}: {said or ran.said}"
-            raise ServiceError(message, self._as_root(verb, self.name) or hint)
+            logged = f"; it logged: {said}" if said else ""
+            raise ServiceError(f"systemd could not {verb} {self.name}: {ran.said}{logged}", hint)
 
     def _must(self, *words: str) -> None:
         ran = self._systemctl(*words)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import msgspec
 
-from provd import faults
+from provd import faults, places
 from provd.core import errors
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def keep(env: lmdb.Environment, directory: str, old: int) -> str:
     A copy of the same log and position that is already there is taken. Raises StoreFull, OSError, lmdb.Error; then
     nothing is left behind.
     """
-    kept = f"{directory}.format-{old}"
+    kept = f"{directory}{places.OF_FORMAT}{old}"
     partial = f"{kept}.partial"
     if os.path.lexists(kept):
         if _moment(kept) == _moment_of(env):

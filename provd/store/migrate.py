@@ -55,6 +55,7 @@ def from_1(writer: Writer) -> None:
             waiting += 1
             if waiting == _SLICE:
                 writer.finish()
+                writer.going_on()
                 waiting = 0
 
 
@@ -67,13 +68,16 @@ def migrate(environment: Environment, old: int, new: int) -> None:
 
     Raises StoreFull, StoreUnusable, lmdb.Error, OSError; then the store is as it was.
     """
+    environment.going_on()
     kept = keeping.keep(environment.env, environment.directory, old)
     with _told(environment.directory, kept, old, new), environment.env.begin(write=True) as txn:
+        environment.going_on()
         environment.open_tables(txn)
         writer = Writer(environment, txn, time.time_ns())
         for number in range(old, new):
             STEPS[number](writer)
             writer.finish()
+            environment.going_on()
         keeping.remember(writer, keeping.Migrated(old, writer.now, os.path.basename(kept)))
         writer.put_meta(b"format", b"%d" % new)
         faults.point("migrate.before")

@@ -33,6 +33,7 @@ class Writer(View):
 
     def __init__(self, environment: Environment, txn: lmdb.Transaction, now: int) -> None:
         super().__init__(environment, txn)
+        self.going_on = environment.going_on
         self._head = super().head()
         self.now = now
         self.wrote = 0

@@ -16,7 +16,10 @@ from real_cli import RealCli
 from support import HANG
 
 from provd.cli.app import modules
+from provd.cli.ask import get
 from provd.cli.completion import SCRIPTS
+from provd.cli.entries import ls
+from provd.cli.log import log
 
 if TYPE_CHECKING:
     from support import Daemon
@@ -134,6 +137,13 @@ def test_every_command_is_offered_with_its_line(cli: RealCli, monkeypatch: pytes
 
     assert [value for _, value, _ in found] == list(modules())
     assert all(kind == "plain" and told for kind, _, told in found)
+
+
+def test_a_prefix_of_keys_is_no_file() -> None:
+    kinds = {option.name: type(option.type) for option in (*ls.params, *log.params)}
+
+    assert kinds["prefix"] is type(next(option.type for option in get.params if option.name == "key"))
+    assert kinds["paths"].__name__ == "_File"
 
 
 def test_keys_are_those_of_the_scope_that_is_meant(cli: RealCli, monkeypatch: pytest.MonkeyPatch) -> None:

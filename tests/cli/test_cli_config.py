@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_daemon import HELLO, Cli, FakeDaemon, Refusal
 
+from provd import configuration
 from provd.configuration import KEYS
 
 if TYPE_CHECKING:
@@ -48,6 +50,20 @@ def test_path_is_where_the_file_would_be(cli: Cli, monkeypatch: pytest.MonkeyPat
     assert cli("config", "path").out == "/etc/provd/config.toml\n"
     monkeypatch.setenv("PROVD_CONFIG", "/p.toml")
     assert cli("config", "path", "--json").json == {"path": "/p.toml", "from": "$PROVD_CONFIG", "there": False}
+
+
+def test_init_writes_a_file_that_says_nothing_yet_and_leaves_one_alone(cli: Cli) -> None:
+    path = f"{cli.fake.home}/.config/provd/config.toml"
+
+    assert path in cli("config", "init").err
+    assert cli("config", "check").err == f"{path}: nothing wrong\n"
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    assert configuration.read(path).values == {}
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(re.sub(r"(?m)^#(?! )", "", text))
+    assert configuration.read(path).values == {name: key.default for name, key in KEYS.items()}
+    assert "left alone" in cli("config", "init", code=5).err
 
 
 def test_check_needs_no_daemon_and_tells_each_mistake_on_a_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,16 +146,19 @@ def test_show_of_a_wrong_file_tells_what_holds_and_what_is_wrong(cli: Cli, monke
 
 
 def test_reload(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = {"path": "/c.toml", "changed": ["roots", "log.max_records"], "restart": ["store.map_gib"]}
+    path = _write(cli, "")
+    answer = {"path": path, "changed": ["roots", "log.max_records"], "restart": ["store.map_gib"]}
     cli.fake.answers["daemon.reload"] = answer
     got = cli("config", "reload")
     assert got.out == ""
     assert got.err == (
-        "reloaded /c.toml: roots, log.max_records changed\nprovd: needs a restart (provd restart): store.map_gib\n"
+        f"reloaded {path}: roots, log.max_records changed\nprovd: needs a restart (provd restart): store.map_gib\n"
     )
     assert cli("config", "reload", "--json").json == answer
-    cli.fake.answers["daemon.reload"] = {"path": "/c.toml", "changed": [], "restart": []}
-    assert cli("config", "reload").err == "reloaded /c.toml: nothing changed\n"
+    cli.fake.answers["daemon.reload"] = {"path": path, "changed": [], "restart": []}
+    assert cli("config", "reload").err == f"reloaded {path}: nothing changed\n"
+    os.unlink(path)
+    assert cli("config", "reload").err == f"{path} is not there, the defaults hold: nothing changed\n"
     cli.fake.answers["daemon.reload"] = Refusal("params", "wrong", "correct it")
     cli("config", "reload", code=5)
     _no_daemon(monkeypatch)

@@ -243,7 +243,10 @@ def test_forget(cli: Cli) -> None:
 
     got = cli("forget", "a", "b")
 
-    assert (got.out, got.err) == ("", "forgot a\nthere was no b\n")
+    assert (got.out, got.err) == (
+        "",
+        f"forgot a\nthere was no b in {cli.here}, which is in no watched directory; roots: /watched\n",
+    )
     told = cli("forget", "a", "b", "--json", "--scope", "s").out.splitlines()
     assert [json.loads(line) for line in told] == answers
     assert cli.fake.params_of("entry.forget") == {"key": "b", "scope": "s"}

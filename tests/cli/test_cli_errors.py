@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+import sys
+import tomllib
+import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_daemon import Cli, FakeDaemon, Refusal, verdict
+from support import HANG
+
+from provd.cli import output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _WIRE = "send fetched_at, root or scope"
 
@@ -30,7 +40,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         ("entry.conflict", {}, _WIRE),
         ("action.stale", {}, "then begin"),
         ("limit", {}, _WIRE),
-        ("params", {}, "at most 256 characters"),
+        ("params", {}, _WIRE),
         ("method", {}, "the daemon is of another version than this command"),
     ],
 )
@@ -42,6 +52,15 @@ def test_hints_of_the_daemon_become_options(cli: Cli, code: str, data: dict[str,
     assert got.err.startswith(f"provd: no [{code}]\n  next: ")
     assert hint in got.err
     assert (_WIRE in got.err) == (hint == _WIRE)
+
+
+def test_what_is_too_long_is_told_in_characters(cli: Cli) -> None:
+    message = "entry.put: Expected `str` of length <= 256 - at `$.session`"
+    cli.fake.answers["entry.put"] = Refusal("params", message, "docs/protocol.md has the fields and types")
+
+    got = cli("put", "k", "--no-deps", code=5)
+
+    assert got.err.endswith("\n  next: shorter: it may have at most 256 characters\n")
 
 
 def test_a_refused_action_names_what_is_not_usable(cli: Cli) -> None:
@@ -83,7 +102,67 @@ def test_an_error_as_json(cli: Cli, arguments: list[str], exit_code: int, code: 
     assert cli(*(word for word in arguments if word != "--json"), code=exit_code).out == ""
 
 
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("entry.put", ["put", "k", "--no-deps", "--value", "--json"]),
+        ("action.begin", ["exec", "--write", "object:o", "echo", "--json"]),
+        ("entry.export", ["export", "--all", "--json"]),
+    ],
+)
+def test_a_word_that_is_no_option_asks_for_nothing(cli: Cli, method: str, arguments: list[str]) -> None:
+    cli.fake.answers |= {"log.clock": {"clock": "c:1"}, method: Refusal("store.full")}
+
+    got = cli(*arguments, code=5)
+
+    assert "[store.full]" in got.err
+    assert got.out == ""
+
+
+@pytest.mark.parametrize("arguments", [["exec", "--bad", "echo", "--json"], ["start", "--bad", "--json"]])
+def test_a_command_without_that_option_has_no_error_as_json(cli: Cli, arguments: list[str]) -> None:
+    assert cli(*arguments, code=2).out == ""
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ENOSPC])
+def test_every_error_of_the_system_has_a_next_step(cli: Cli, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(output, "line", fail)
+
+    assert "\n  next: " in cli("config", "path", code=5).err
+
+
+def test_stdin_is_called_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Directory:
+        @staticmethod
+        def read() -> bytes:
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=Directory))
+
+    assert ": stdin: Is a directory" in cli("put", "k", "--no-deps", "--value-file", "-", code=2).err
+
+
 def test_json_after_the_end_of_options_is_a_key(cli: Cli) -> None:
     cli.fake.answers["entry.check"] = Refusal("limit")
 
     assert cli("check", "--", "--json", code=5).out == ""
+
+
+def test_an_interrupt_while_the_command_is_imported_shows_nothing(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "provd", "try"], env=env, capture_output=True, check=False, timeout=HANG
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_the_installed_command_is_the_one_that_may_be_interrupted() -> None:
+    project = os.path.join(os.path.dirname(__file__), "..", "..", "pyproject.toml")
+    with open(project, "rb") as file:
+        assert tomllib.load(file)["project"]["scripts"] == {"provd": "provd.__main__:run"}

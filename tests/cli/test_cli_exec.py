@@ -130,6 +130,10 @@ def test_its_exit_code_is_the_commands(cli: RealCli, command: list[str], code: i
 def test_what_could_not_be_started_says_what_to_do(cli: RealCli) -> None:
     assert "cannot run 'none': " in (said := cli.process("exec", "--", "none", code=127).err)
     assert "\n  next: is it on the PATH?" in said
+    assert "\n  next: correct the path" in cli.process("exec", "--", "/none/here", code=127).err
+    cli.write("script", "#!/none/here\n")
+    os.chmod(os.path.join(cli.root, "script"), 0o700)
+    assert "\n  next: look at its first line (#!)" in cli.process("exec", "--", "./script", code=127).err
 
 
 @pytest.mark.parametrize("arguments", [["echo", "-n", "--json"], ["--", "echo", "-n", "--json"]])
@@ -167,7 +171,7 @@ def test_a_terminal_that_goes_away_ends_the_command(cli: RealCli) -> None:
         script = "import signal; print('ready', flush=True); signal.pause()"
         os.execve(sys.executable, [*_EXEC, "-q", "--", sys.executable, "-c", script], cli.environment())
     with open(terminal, "r+b", buffering=0) as line:
-        _until(line, b"ready")
+        _until(line, b"ready\r\n")  # all that is written is taken: a write that was cut short would be another end
     try:
         _, status = os.waitpid(pid, 0)
     except BaseException:
@@ -201,6 +205,7 @@ def test_killed_its_action_ends_as_failed(cli: RealCli) -> None:
 def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
     cli.write("f", "one\n")
     cli.write("g", "one\n")
+    cli("clock")  # all of that is recorded
     for name in ("f", "g"):
         cli("put", name, "--value", "v", "--dep", name, "--as-of-now")
     clock = cli("clock").out.strip()
@@ -215,7 +220,24 @@ def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
     declared = next(record for record in _actions(cli, clock) if record["event"] == "record")
     assert (declared["session"], declared["outcome"]) == ("s1", "done")
     assert sorted(declared["writes"]) == [f"file:{root}/f", f"file:{root}/made"]
-    assert "(session s1)" in cli("why", "f", code=1).out
+    assert f"provd: action {declared['id']} done" in got.err, "the one that has the paths"
+    why = " ".join(cli("why", "f", code=1).out.split())
+    assert f"(declared afterwards by action {declared['id']}, session s1)" in why
+    assert "where nobody is named" not in why
+    assert f"touched by action {declared['id']} declared afterwards at " in why
+
+
+def test_what_somebody_else_changed_stays_nobodys(cli: RealCli) -> None:
+    cli.write("f", "one\n")
+    cli("clock")
+    cli("put", "f", "--value", "v", "--dep", "f", "--as-of-now")
+    cli.process("exec", "--session", "s1", "--", "sh", "-c", "echo two > f")
+    cli.write("f", "three\n")
+
+    told = cli("why", "f", code=1).out
+
+    assert told.count("declared afterwards by") == 1
+    assert "where nobody is named, no action declared it" in told
 
 
 def test_nothing_else_counts_as_written(cli: RealCli) -> None:
@@ -300,7 +322,10 @@ def test_the_report_is_for_programs(cli: RealCli) -> None:
 
 
 def test_a_report_that_cannot_be_written_is_no_failure_of_the_command(cli: RealCli) -> None:
-    assert "the report could not be written" in cli.process("exec", "--report", "none/r", "--", "true").err
+    said = cli.process("exec", "--report", "none/r", "--", "true").err
+
+    assert "the report could not be written" in said
+    assert "\n  next: provd since c:" in said
 
 
 def test_without_a_daemon_it_is_not_run(own: RealCli) -> None:

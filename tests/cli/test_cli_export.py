@@ -38,7 +38,8 @@ def other(make_daemon: Callable[..., Daemon], own: Workspace) -> Daemon:
 
 
 def exported(daemon: Daemon, *arguments: str, **env: str) -> bytes:
-    done = provd(daemon, "export", *arguments, stdin=b"", **env)
+    place = [] if {"--all", "--root", "--scope"} & set(arguments) else ["--root", daemon.roots[0]]
+    done = provd(daemon, "export", *place, *arguments, stdin=b"", **env)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     return done.stdout

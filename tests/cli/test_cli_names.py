@@ -81,8 +81,9 @@ def test_a_directory_that_is_gone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     os.rmdir("../gone")
 
     assert "no longer exists" in cli("check", "--dep", "f", "--fetched-at", "c:1", code=2).err
-    cli("check", "k")
-    assert cli.fake.params_of("entry.check") == {"key": "k"}
+    assert "--root DIR" in cli("check", "k", code=2).err
+    assert "entry.check" not in [method for method, _ in cli.fake.asked]
+    cli("check", "k", "--scope", "s")
     os.chdir("/")
 
 
@@ -93,21 +94,19 @@ def test_a_directory_that_is_gone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
         (["HERE", "/"], "d", "HERE"),
         (["/", "HERE/d", "HERE"], "d", "HERE/d"),
         (["/"], "d", "/"),
-        (["HERE/d"], "dd", None),
+        (["HERE/d"], "dd", "HERE/dd"),  # the only root is not taken for all places
         (["HERE/d", "/other"], "dd", "HERE/dd"),
         ([], "d", "HERE/d"),
     ],
 )
-def test_the_root_around(
-    cli: Cli, roots: list[str], inside: str, root: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_root_around(cli: Cli, roots: list[str], inside: str, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkdir(inside)
     monkeypatch.chdir(inside)
     cli.fake.answers["daemon.hello"] = HELLO | {"roots": [path.replace("HERE", cli.here) for path in roots]}
 
     cli("check", "k")
 
-    expected = {} if root is None else {"root": root.replace("HERE", cli.here)}
+    expected = {"root": root.replace("HERE", cli.here)}
     asked = [("daemon.hello", {"protocol": 1}), ("entry.check", {"key": "k"} | expected)]
     assert cli.fake.asked == asked  # and not root.list, which looks at every root's disk
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from doctoring import ROOT, ago, status
-from fake_daemon import Cli, FakeDaemon
+from fake_daemon import Cli, FakeDaemon, Refusal
 from support import Workspace
 
 from provd import __file__ as package
@@ -207,6 +207,16 @@ def test_without_a_daemon_it_is_down_and_the_code_is_3(cli: Cli) -> None:
         "provd_up": {("provd_up", frozenset()): 0}
     }
     assert "no daemon" in got.err
+
+
+def test_a_daemon_that_refuses_is_down_and_the_code_is_5(cli: Cli) -> None:
+    cli.fake.answers["daemon.status"] = Refusal("busy", "it stops", "try again")
+
+    got = cli("status", "--prometheus", code=5)
+
+    assert list(parsed(got.out)) == ["provd_up"]
+    assert got.err == "provd: it stops [busy]\n  next: try again\n"
+    assert cli("status", code=5).err == got.err, "the screen says the same of it"
 
 
 def test_json_and_prometheus_exclude_each_other(cli: Cli) -> None:

@@ -88,7 +88,8 @@ def test_check_dependencies(cli: Cli) -> None:
 
     assert cli("check", "--dep", "f", "--dep", "object:o", "--fetched-at", "c:1", "--json", code=1).json == answer
     assert "dirty" in cli("check", "--dep", "f", "--fetched-at", "c:1", code=1).out
-    assert cli.fake.asked[1] == ("deps.check", {"deps": [f"file:{cli.here}/f", "object:o"], "fetched_at": "c:1"})
+    asked = {"deps": [f"file:{cli.here}/f", "object:o"], "fetched_at": "c:1", "root": cli.here}
+    assert cli.fake.asked[1] == ("deps.check", asked)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,8 @@ def test_how_a_verdict_is_asked_for(cli: Cli, command: str, arguments: list[str]
 
     cli(command, "k", *arguments)
 
-    assert cli.fake.asked[-1][1] == {"key": "k"} | ({"deps": True} if command == "why" else {}) | sent
+    method = "entry.check" if command == "check" else "entry.get"
+    assert cli.fake.params_of(method) == {"key": "k"} | ({"deps": True} if command == "why" else {}) | sent
 
 
 def test_refused(cli: Cli) -> None:
@@ -261,7 +263,7 @@ def test_why_tells_all(cli: Cli) -> None:
         " days ago (session s1, turn 3)",
         "      /r/a",
         "touched by record 12",
-        "touched by record 9 action 8 end",
+        "touched by record 9 action 8 ended",
         "root cause: k ← entry:e ← object:o written",
         "the entry itself  moving",
         "three times",

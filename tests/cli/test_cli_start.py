@@ -63,13 +63,15 @@ def test_nothing_of_the_caller_is_kept(home: Home) -> None:
 
 
 def test_started_again_it_is_the_same_and_watches_more(home: Home) -> None:
-    home.provd("start")
+    first = home.provd("start")
     before = home.hello()
+    assert first.err.endswith("\nnothing is watched yet: provd watch add DIR\n")
 
     done = home.provd("start", "--root", home.root)
 
     after = home.hello()
-    assert done.err == f"already running (pid {before['pid']})\n"
+    assert done.err == f"already running (pid {before['pid']})\nnow watching {home.root}\n"
+    assert home.provd("start", "--root", home.root).err == f"already running (pid {before['pid']})\n"
     assert after["run"] == before["run"]
     assert after["roots"] == [home.root]
 
@@ -83,8 +85,9 @@ def test_several_at_once_start_one(home: Home) -> None:
 
     assert [start.returncode for start in starts] == [0] * 4
     pid = home.hello()["pid"]
-    assert sorted(told) == [f"already running (pid {pid})\n"] * 3 + [
-        f"started in the background (pid {pid}); it logs to {home.log}\n"
+    nothing = "nothing is watched yet: provd watch add DIR\n"
+    assert sorted(told) == [f"already running (pid {pid})\n{nothing}"] * 3 + [
+        f"started in the background (pid {pid}); it logs to {home.log}\n{nothing}"
     ]
     assert "uses the state directory" not in read(home.log)  # the others did not even try
 
@@ -208,8 +211,9 @@ def test_restart_is_another_process_with_the_same_memory(home: Home) -> None:
 
 
 def test_restart_starts_where_there_is_none(home: Home) -> None:
-    home.provd("restart", "--root", home.root)
+    done = home.provd("restart", "--root", home.root)
 
+    assert done.err.startswith("started in the background")  # nothing was there to be started again
     assert home.hello()["roots"] == [home.root]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_daemon import Cli, FakeDaemon
 
-from provd import cli as command_line
-from provd.cli import child, verdicts
+from provd.cli import codes
+from provd.cli.app import modules
 from provd.cli.topics import TOPICS
 from provd.core.dependency import Kind
 
@@ -50,18 +50,29 @@ def test_the_exit_codes_are_those_of_the_code(cli: Cli) -> None:
     named = {int(code): what for code, what in re.findall(r"^ {2,4}(\d+)  (\w+)", told, re.MULTILINE)}
 
     assert named == {
-        verdicts.FRESH: "fresh",
-        verdicts.DIRTY: "dirty",
-        command_line.USAGE: "usage",
-        command_line.UNREACHABLE: "no",
-        verdicts.UNKNOWN: "unknown",
-        command_line.REFUSED: "refused",
-        command_line.INTERRUPTED: "interrupted",
+        codes.FRESH: "fresh",
+        codes.FOUND: "dirty",
+        codes.USAGE: "usage",
+        codes.UNREACHABLE: "no",
+        codes.UNKNOWN: "unknown",
+        codes.REFUSED: "refused",
+        codes.INTERRUPTED: "interrupted",
     }
-    assert f"{child.NOT_EXECUTABLE} and {child.NOT_FOUND} as a shell" in told
+    assert f"{codes.NOT_EXECUTABLE} and {codes.NOT_FOUND} as a shell" in told
     exits = re.search(r"^Exit: (.*)\.$", cli("--help").out, re.MULTILINE)
     assert exits is not None
     assert re.findall(r"\d", exits[1]) == ["0", "1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_command_of_a_topic_exists(topic: str) -> None:
+    text = TOPICS[topic][1]
+    rows = re.findall(r"^  ([a-z]+(?:, [a-z]+)*)   ", text, re.MULTILINE)
+    listed = [name for row in rows for name in row.split(", ")]
+    typed = re.findall(r"\bprovd ([a-z]+)", text)
+
+    assert typed
+    assert {*listed, *typed} - {*modules()} == set()
 
 
 def test_the_dependencies_are_those_of_the_core(cli: Cli) -> None:

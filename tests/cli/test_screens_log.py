@@ -78,8 +78,8 @@ def test_a_pipe_gets_a_record_a_line_with_whole_paths(desk: Desk) -> None:
     piped = desk.pipe("log", "--last", "5", COLUMNS="40").text
 
     assert piped == _PIPED.replace("ROOT", "/tmp/provd-HOME0000/root")
-    records = [json.loads(line) for line in desk.pipe("log", "--last", "5", "--json").text.splitlines()]
-    assert [record["seq"] for record in records] == [14, 15, 16, 17, 18]
+    page = json.loads(desk.pipe("log", "--last", "5", "--json").text)
+    assert [record["seq"] for record in page["records"]] == [14, 15, 16, 17, 18]
 
 
 @linux
@@ -143,8 +143,8 @@ def test_a_burst_is_counted_on_a_terminal_and_told_whole_through_a_pipe(desk: De
         with open(os.path.join(desk.daemon.root, "build", f"{number}.o"), "w") as file:
             file.write(f"{number}\n")
     desk.hashed(clock)
-    records = map(json.loads, desk.pipe("log", "--since", clock, "--json").text.splitlines())
-    total = sum(record["type"] == "mutation" for record in records)
+    pages = map(json.loads, desk.pipe("log", "--since", clock, "--json").text.splitlines())
+    total = sum(record["type"] == "mutation" for page in pages for record in page["records"])
     with desk.terminal("log", "-f", "--since", clock) as terminal:  # they come faster than they were made
         shown = _told(terminal.read(lambda text: _told(text).total() >= total))
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from reading_help import place, read, reading, sha, without_privilege, write
 
+from provd import filesystems
 from provd.core.reading import Found, Signature, Trouble
-from provd.disk import IgnoreRules, ReadingJob, files, job, kernelfs
+from provd.disk import IgnoreRules, ReadingJob, files, job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,11 +117,11 @@ def test_files_of_the_kernel_are_special_and_never_opened(path: bytes) -> None:
 
 @linux
 def test_disks_and_memory_are_no_kernel_file_systems(here: bytes) -> None:
-    assert kernelfs.magic(here) not in kernelfs.KERNEL
-    assert kernelfs.magic(b"/proc") in kernelfs.KERNEL
-    assert not kernelfs.is_network(b"/proc")
+    assert filesystems.magic(here) not in filesystems.KERNEL
+    assert filesystems.magic(b"/proc") in filesystems.KERNEL
+    assert not filesystems.is_network(b"/proc")
     with pytest.raises(FileNotFoundError):
-        kernelfs.magic(here + b"/none")
+        filesystems.magic(here + b"/none")
 
 
 @pytest.mark.parametrize("name", [b"new\nline", b"\xff\xfe", b" ", b"-", b"x" * 255, "ü".encode() * 127])

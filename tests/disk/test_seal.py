@@ -18,10 +18,10 @@ from reading_help import place, write
 
 from provd.disk import seal as sealing
 from provd.disk.files import coarse_clock, read_piece, signature
-from provd.disk.kernelfs import magic
 from provd.disk.mounts import UNKNOWN, mounted
 from provd.disk.seal import FINE_STEP, STEP, Seal, at_rest, ignore_lease_breaks, seal
 from provd.disk.stamps import Stamps
+from provd.filesystems import magic
 
 LATER = 10_000_000_000
 """Nanoseconds by which these tests are ahead of the files that they write."""

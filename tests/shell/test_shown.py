@@ -22,7 +22,7 @@ from provd.core.records import ALL, Gap, MutationKind
 from provd.disk import ignore_lease_breaks
 from provd.disk import seal as sealing
 from provd.disk.files import coarse_clock
-from provd.disk.kernelfs import magic
+from provd.filesystems import magic
 from provd.store import Writer
 from provd.watch.base import Uncovered
 

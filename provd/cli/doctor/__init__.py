@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from provd.cli import output
+from provd.cli import codes, output
 from provd.cli.command import Command, connected, json_option
 from provd.cli.doctor import keeping, reaching, watching
 from provd.cli.doctor.facts import PATIENCE, gather
-from provd.cli.doctor.results import FAIL, SKIPPED, Check, Checked, examine, findings_of, to_json
+from provd.cli.doctor.results import FAIL, NOTE, SKIPPED, Check, Checked, examine, findings_of, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from provd.cli.command import Place
+    from provd.cli.doctor.results import Result
 
 CHECKS: Final = (
     Check("config", reaching.config),
@@ -38,7 +39,6 @@ CHECKS: Final = (
     Check("clock", keeping.clock),
     Check("descriptors", keeping.descriptors),
 )
-_FOUND: Final = 1
 _SHOWN: Final = 20
 """Findings of one check that people see."""
 
@@ -54,7 +54,7 @@ _SHOWN: Final = 20
 @json_option
 @connected
 def doctor(timeout: float, as_json: bool, at: Place) -> int:
-    """Find what is wrong, and say what to do. Exit: 0 all is well, 1 there is a finding."""
+    """Find what is wrong, and say what to do. Exit: 0 all is well, or only notes; 1 there is a finding."""
     checked = examine(gather(at, timeout), CHECKS)
     findings = findings_of(checked)
     if as_json:
@@ -63,22 +63,22 @@ def doctor(timeout: float, as_json: bool, at: Place) -> int:
         for text in _lines(checked):
             output.line(text)
         output.line()
-        output.line(summary(len(findings), any(finding.level == FAIL for finding in findings)))
-    return _FOUND if findings else 0
+        output.line(summary(findings))
+    return codes.FOUND if any(finding.level != NOTE for finding in findings) else 0
 
 
-def summary(findings: int, failed: bool, next_step: str = "") -> str:
+def summary(findings: Sequence[Result], next_step: str = "") -> str:
     """The answer in a line: all well, or how many things to look at. `next_step` says how to see them."""
-    if not findings:
-        return output.symbol("ok", " all well")
-    told = f" {output.count(findings, 'thing', 'things')} to look at"
-    return output.symbol("fail" if failed else "warn", told) + next_step
+    wrong = [finding for finding in findings if finding.level != NOTE]
+    notes = output.count(len(findings) - len(wrong), "note", "notes") if len(findings) > len(wrong) else ""
+    if not wrong:
+        return output.symbol("ok", " all well") + (f", {notes}{next_step}" if notes else "")
+    told = f" {output.count(len(wrong), 'thing', 'things')} to look at" + (f", {notes}" if notes else "")
+    return output.symbol("fail" if any(each.level == FAIL for each in wrong) else "warn", told) + next_step
 
 
 def _lines(checked: list[Checked]) -> Iterator[str]:
     skipped = [each.name for each in checked if each.level == SKIPPED]
-    if skipped:
-        yield from output.wrapped(f"{output.symbol(SKIPPED, ' skipped')} ", 10, f"{', '.join(skipped)}: nobody tells")
     for each in checked:
         for result in each.results[:_SHOWN]:
             word = f"{result.level:<7}"
@@ -89,3 +89,5 @@ def _lines(checked: list[Checked]) -> Iterator[str]:
                 yield f"{'':<22}next: {output.printable(result.next)}"
         if (more := len(each.results) - _SHOWN) > 0:
             yield f"{'':<22}and {more} more: provd doctor --json"
+    if skipped:  # last, since what is wrong is of more interest
+        yield from output.wrapped(f"{output.symbol(SKIPPED, ' skipped')} ", 10, f"{', '.join(skipped)}: nobody tells")

@@ -12,13 +12,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from provd import places
+from provd.cli import holders, process
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
+    from provd.services import Service
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -28,25 +30,6 @@ PATIENCE: Final = 5.0
 _UNREAD: Final[tuple[str, str] | None] = ("the configuration cannot be read in time", "look at its disk")
 _STATUS_TIMES: Final = 4
 """A status counts files and looks at roots, so it has so many times as long."""
-
-
-class Unit(Protocol):
-    """What is told of an installed service; see `provd.services`."""
-
-    @property
-    def manager(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def command(self) -> list[str]: ...
-    @property
-    def enabled(self) -> bool | None: ...
-    @property
-    def active(self) -> str: ...
-    @property
-    def pid(self) -> int | None: ...
-    @property
-    def linger(self) -> bool | None: ...
 
 
 @dataclass(frozen=True)
@@ -79,7 +62,8 @@ class Directory:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that the checks know. `answer` is `daemon.status`; {} where none came, then `absence` says why.
+    """All that the checks know. `answer` is `daemon.status`; {} where none came, then `absence` says why, and `refusal`
+    is what the daemon itself said.
 
     `peer` is the process that listens, where it can be seen; `mistake` what is wrong with the configuration, and the
     hint; `code_at` when the daemon's code was put where it is, 0 if nobody knows. That and `now` are nanoseconds of the
@@ -91,13 +75,15 @@ class Facts:
     package: str
     answer: Json = field(default_factory=dict)
     absence: ProvdUnreachable | None = None
+    refusal: RpcError | None = None
     peer: int | None = None
     peer_state: str = ""
+    log_file: str = ""
     directory: Directory | None = None
     own_directory: Directory | None = None
     config: str = ""
     mistake: tuple[str, str] | None = None
-    unit: Unit | None = None
+    unit: Service | None = None
     code_at: int = 0
     now: int = 0
     user: int = 0
@@ -124,7 +110,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
     from provd import __version__  # noqa: PLC0415
 
     socket = places.socket_path(at.socket, at.state)
-    answer, absence, peer = _ask(socket, patience)
+    answer, absence, refusal, peer = _ask(socket, patience)
     own = places.state_dir(at.state)
     told = answer.get("state")
     state = os.fsdecode(local_path(told)) if told else own
@@ -135,8 +121,10 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         package=os.path.dirname(here),
         answer=answer,
         absence=absence,
+        refusal=refusal,
         peer=peer,
-        peer_state=_process_state(peer),
+        peer_state=process.state(peer) if peer else "",
+        log_file=_log_file(peer),
         directory=seen,
         own_directory=seen if own == state else _directory(own),
         config=places.config_path(),
@@ -148,8 +136,8 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
     )
 
 
-def _ask(socket: str, patience: float) -> tuple[Json, ProvdUnreachable | None, int | None]:
-    """The status, or why there is none; and the process that listens."""
+def _ask(socket: str, patience: float) -> tuple[Json, ProvdUnreachable | None, RpcError | None, int | None]:
+    """The status, or why there is none, and the refusal if it was one; and the process that listens."""
     peer = None
     try:
         with Client(socket, patience) as client:
@@ -158,23 +146,24 @@ def _ask(socket: str, patience: float) -> tuple[Json, ProvdUnreachable | None, i
             client.timeout = _STATUS_TIMES * patience
             answer = client.call("daemon.status")
     except ProvdUnreachable as error:
-        return {}, error, peer
+        return {}, error, None, peer
     except RpcError as error:
-        return {}, ProvdUnreachable(f"the daemon at {socket} refuses: {error.message}", error.hint, "refused"), peer
+        told = ProvdUnreachable(f"the daemon at {socket} refuses: {error.message}", error.hint, "refused")
+        return {}, told, error, peer
     if not isinstance(answer, dict):
-        return {}, ProvdUnreachable(f"what answers at {socket} is not provd", "name another --socket", "stranger"), peer
-    return answer, None, peer
+        told = ProvdUnreachable(f"what answers at {socket} is not provd", "name another --socket", "stranger")
+        return {}, told, None, peer
+    return answer, None, None, peer
 
 
-def _process_state(pid: int | None) -> str:
-    """The letter that the system has for what a process does (`T` is stopped); empty where it is not told."""
-    if not pid:
-        return ""
+def _log_file(pid: int | None) -> str:
+    """The file that a process has as stderr; empty where it is none, or cannot be seen."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
+        path = os.readlink(f"/proc/{pid}/fd/2") if pid else ""
+    except OSError:
         return ""
+    is_file = path.startswith("/") and not path.startswith("/dev/") and not path.endswith(" (deleted)")
+    return path if is_file else ""
 
 
 def _within(work: Callable[[], T], late: T) -> T:
@@ -229,44 +218,34 @@ def _is_writable(directory: str) -> bool:
 
 
 def _is_network(path: str) -> bool:
-    from provd.disk import is_network  # noqa: PLC0415  the command line starts without it
+    from provd import filesystems  # noqa: PLC0415  few commands need it
 
     with contextlib.suppress(OSError):
-        return is_network(os.fsencode(path))
+        return filesystems.is_network(os.fsencode(path))
     return False
 
 
 def _holder(state: str) -> Holder | None:
-    """The process that holds the lock now. The lock itself is not tried: that could refuse a daemon that starts."""
-    lock = os.path.join(state, "lock")
+    """The process that holds the lock now, by the system's table of locks."""
+    lock = holders.written(state)
     try:
-        with open(lock, encoding="utf-8", errors="replace") as file:
-            inode = os.fstat(file.fileno()).st_ino
-            pid, socket = [*file.read(8192).split("\n"), "", ""][:2]
         with open("/proc/locks", encoding="ascii", errors="replace") as locks:
             held = [line.split() for line in locks]
     except OSError:
         return None
-    own = any("FLOCK" in row and any(word.endswith(f":{inode}") for word in row) for row in held)
-    return Holder(int(pid), socket) if own and pid.isdigit() else None
+    if lock is None or not lock.pid.isdigit():
+        return None
+    own = any("FLOCK" in row and any(word.endswith(f":{lock.inode}") for word in row) for row in held)
+    return Holder(int(lock.pid), lock.socket) if own else None
 
 
 def _mistake() -> tuple[str, str] | None:
     """What is wrong with the configuration, and what to do; None where it can be used."""
-    from provd import settings  # noqa: PLC0415  the command line starts without it
-    from provd.core import errors  # noqa: PLC0415
+    from provd import configuration  # noqa: PLC0415  few commands need it
 
-    try:
-        loaded = settings.load()
-    except errors.ProvdError as error:
-        return error.message, error.hint
-    except OSError as error:
-        return str(error), "make it readable"
-    for root in loaded.roots:
-        if not os.path.isdir(root):
-            shown = root.decode("utf-8", "backslashreplace")
-            return f"the root {shown} is no directory", "make it, or take it out of roots: provd would not start"
-    return None
+    place = places.config_place()
+    read = configuration.with_roots(configuration.read(place.path, needed=place.named))
+    return (read.mistaken, configuration.CORRECT) if read.mistakes else None
 
 
 def _code_at(answer: Json) -> int:
@@ -275,7 +254,7 @@ def _code_at(answer: Json) -> int:
     return 0 if package is None else os.stat(os.path.join(local_path(package), b"__init__.py")).st_mtime_ns
 
 
-def _unit() -> Unit | None:
+def _unit() -> Service | None:
     from provd.services import found  # noqa: PLC0415  it starts programs, so it costs
 
     return found()

@@ -9,6 +9,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from provd import places
 from provd.cli import output, times
 from provd.cli.doctor.results import Result, fail, ok, warn
 from provd.cli.records import is_below, number
@@ -99,7 +100,9 @@ def store(facts: Facts) -> Iterator[Result]:
 
 def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
     told = facts.answer.get("set_aside")
-    names = [] if seen is None else [name for name in seen.names if name.startswith("store.unusable-")]
+    names = (
+        [] if seen is None else [name for name in seen.names if name.startswith(places.STORE_NAME + places.UNUSABLE)]
+    )
     kept = [os.path.join(seen.path, name) for name in names] if seen is not None else []
     if isinstance(told, str) and told not in kept:
         kept.append(told)
@@ -110,7 +113,7 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
             "its entries and clocks are not known any more; a new log was begun",
             f"keep it to have it looked at, or: rm -r {shlex.quote(path)}",
         )
-    migrated = facts.part("store").get("migrated") or facts.answer.get("migrated")
+    migrated = facts.answer.get("migrated")
     if isinstance(migrated, dict) and (at := migrated.get("kept")):
         place = output.printable(str(at))
         why = "the store was taken over from an older version; after an orderly end the next start removes the old one"
@@ -118,8 +121,6 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
 
 
 def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
-    if lost := told.get("lost"):
-        yield fail("store.lost", "the store was lost", output.printable(str(lost)), "look at its disk; provd restart")
     if times_reopened := number(told, "reopened"):
         yield warn(
             "store.reopened",

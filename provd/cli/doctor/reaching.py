@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from provd.cli import output
 from provd.cli.doctor.results import Result, fail, ok, warn
-from provd.client import local_path
+from provd.client import ask_it, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provd.cli.doctor.facts import Facts, Unit
+    from provd.cli.doctor.facts import Facts
+    from provd.services import Service
 
 _KINDS: Final = frozenset(
     ("absent", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed", "refused")
@@ -57,13 +58,14 @@ def socket(facts: Facts) -> Iterator[Result]:
 
 
 def _elsewhere(facts: Facts) -> tuple[str, str] | None:
-    """That a daemon runs on this state and answers on another socket."""
+    """That a daemon of this user runs, on this state or not, and answers on another socket."""
     holder = None if facts.own_directory is None else facts.own_directory.holder
-    if holder is None:
-        return None
-    there = f" --socket {shlex.quote(holder.socket)}" if holder.socket else ""
-    where = f", its socket is {holder.socket}" if holder.socket else ""
-    return f"process {holder.pid} runs a daemon on this state directory{where}", f"ask that one: provd doctor{there}"
+    if holder is not None:
+        where = f", its socket is {holder.socket}" if holder.socket else ""
+        why = f"process {holder.pid} runs a daemon on this state directory{where}"
+        return why, ask_it(holder.socket) if holder.socket else "end it, or name its socket with --socket"
+    there = None if facts.absence is None else facts.absence.elsewhere
+    return None if there is None else (f"a daemon of yours listens at {there}", ask_it(there))
 
 
 def namespace(facts: Facts) -> Iterator[Result]:
@@ -139,13 +141,13 @@ def unit(facts: Facts) -> Iterator[Result]:
     yield from found or [ok(_well(facts.unit))]
 
 
-def _well(it: Unit) -> str:
+def _well(it: Service) -> str:
     if it.active == "unknown":
         return f"{it.name} is installed; its manager cannot be asked from here"
     return f"{it.name} is {it.active}" + (", and starts by itself" if it.enabled else "")
 
 
-def _unit(facts: Facts, it: Unit) -> Iterator[Result]:
+def _unit(facts: Facts, it: Service) -> Iterator[Result]:
     program = it.command[0] if it.command else ""
     pid = facts.answer.get("pid")
     log = f"journalctl {'--user ' if it.manager == 'systemd-user' else ''}-u {shlex.quote(it.name)} -n 50"

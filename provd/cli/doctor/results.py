@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from provd.cli.doctor.facts import Facts
 
 OK: Final = "ok"
+NOTE: Final = "note"
 WARN: Final = "warn"
 FAIL: Final = "fail"
 SKIPPED: Final = "skipped"
-_ORDER: Final = (SKIPPED, OK, WARN, FAIL)
+_ORDER: Final = (SKIPPED, OK, NOTE, WARN, FAIL)
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,23 @@ class Checked:
 
     @property
     def level(self) -> str:
-        """`ok`, `warn`, `fail`, or `skipped` where there was nothing to look at."""
+        """`ok`, `note`, `warn`, `fail`, or `skipped` where there was nothing to look at."""
         return max((result.level for result in self.results), key=_ORDER.index, default=SKIPPED)
 
     @property
     def findings(self) -> list[Result]:
         """What is not well."""
-        return [result for result in self.results if result.level in {WARN, FAIL}]
+        return [result for result in self.results if result.level in {NOTE, WARN, FAIL}]
 
 
 def ok(what: str) -> Result:
     """All is well, in words."""
     return Result(OK, what)
+
+
+def note(code: str, what: str, why: str = "", next: str = "") -> Result:  # noqa: A002  as the wire calls it
+    """It is as it can be here, and somebody may want to know."""
+    return Result(NOTE, what, code, why, next)
 
 
 def warn(code: str, what: str, why: str = "", next: str = "") -> Result:  # noqa: A002  as the wire calls it

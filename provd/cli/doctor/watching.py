@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import gaps as meanings
 from provd.cli import hints, output, roots, times
-from provd.cli.doctor.results import Result, fail, ok, warn
+from provd.cli.doctor.results import Result, fail, note, ok, warn
 from provd.cli.records import number
 from provd.client import local_path
 
@@ -68,7 +68,10 @@ def _root(root: dict[str, Any], now: int) -> Iterator[Result]:
     if backend in {"poll", "watchdog"}:
         why = own or "its file system tells too little"
         word = "polled" if backend == "poll" else "watched by watchdog, which may drop events"
-        yield warn("root.polled", f"{name} is {word}", f"{why}; {_SLOWER}", hints.uncovered(why) or _LOCAL)
+        fix = hints.uncovered(why)
+        # Where the file system is the reason nothing is wrong with provd; watchdog is somebody's choice.
+        level = warn if fix or backend == "watchdog" else note
+        yield level("root.polled", f"{name} is {word}", f"{why}; {_SLOWER}", fix or _LOCAL)
     elif coverage == "none":
         yield fail(
             "root.unwatched", f"{name} is not watched", own or roots.meaning(root), hints.uncovered(own) or _LOOK
@@ -99,8 +102,9 @@ def _uncovered(name: str, places: dict[str, list[str]], more: int) -> Iterator[R
         count = len(paths) + (more if index == 0 else 0)
         one = f"{paths[0]} is not watched"
         many = f"{count} places in {name} are not watched, {paths[0]} is the first"
-        fix = hints.uncovered(why) or "nothing has to be done: what is there is found by reading"
-        yield warn("root.uncovered", one if count == 1 else many, output.printable(why), fix)
+        fix = hints.uncovered(why)
+        level, fix = (warn, fix) if fix else (note, "nothing has to be done: what is there is found by reading")
+        yield level("root.uncovered", one if count == 1 else many, output.printable(why), fix)
 
 
 def limits(facts: Facts) -> Iterator[Result]:

@@ -1,0 +1,65 @@
+"""The daemon of this user that listens at another socket than the one asked for: for hints, never to be asked instead.
+
+A shell without $XDG_RUNTIME_DIR (cron, su, an agent) looks in the state directory, and a unit of the system has a
+place of its own: there one would start a second daemon, with a second memory, beside the one that runs.
+
+Rule: the standard library only, imported where nobody answered. Where somebody named the place, that is the place.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import socket
+from typing import TYPE_CHECKING, Final
+
+from provd import places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOCK: Final = "lock"
+_MOST: Final = 8192
+"""Bytes of a lock that are read: a number and a path."""
+
+
+def listening(asked: str) -> str | None:
+    """The socket, other than the one that was asked, where a daemon of this user seems to listen."""
+    return next((path for path in dict.fromkeys(_candidates(asked)) if path != asked and _answers(path)), None)
+
+
+def _candidates(asked: str) -> Iterator[str]:
+    """What the locks of the state directories say, then the places of the desktop's and the system's units."""
+    yield from written(os.path.dirname(asked))
+    place = places.socket_place()
+    if asked != place.path or place.source == "$PROVD_SOCKET":
+        return
+    yield from written(places.state_dir())
+    if not place.named:
+        yield os.path.join(places.DESKTOP_RUNTIME, str(os.getuid()), "provd", places.SOCKET_NAME)
+        try:
+            yield places.system_socket(pwd.getpwuid(os.getuid()).pw_name)
+        except KeyError:  # a number without a name, as containers have it
+            return
+
+
+def written(state: str) -> list[str]:
+    """The socket of the daemon that has, or had, the lock of a state, as it wrote it; none where it is not told."""
+    try:
+        with open(os.path.join(state, _LOCK), "rb") as file:
+            lines = os.fsdecode(file.read(_MOST)).split("\n")
+    except OSError:
+        return []
+    return [line for line in lines[1:2] if line]
+
+
+def _answers(path: str) -> bool:
+    """Whether somebody listens there, or is too busy to take one more; it is not waited for."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(0)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            return error.errno == errno.EAGAIN
+    return True

@@ -1,0 +1,69 @@
+"""Keys of another directory are not those of this one, and an answer that there is nothing says where it looked."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from real_cli import RealCli
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support import Daemon
+
+
+@pytest.fixture
+def cli(
+    make_daemon: Callable[..., Daemon], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> RealCli:
+    return RealCli(make_daemon(roots=[]).start(), capsys, monkeypatch)
+
+
+@pytest.fixture
+def other(cli: RealCli) -> str:
+    """A directory that is not watched, beside the only one that is."""
+    path = os.path.join(cli.daemon.home, "other")
+    os.mkdir(path)
+    return path
+
+
+def test_an_unwatched_directory_has_keys_of_its_own(cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("put", "summary", "--value", "of the root", "--no-deps")
+    monkeypatch.chdir(other)
+
+    missing = cli("check", "summary", code=4)
+    cli("put", "summary", "--value", "of the other", "--no-deps")
+
+    assert "no-entry" in missing.out
+    where = f"no entry summary in {other}, which is in no watched directory; roots: {cli.root}"
+    assert missing.err == f"{where}\n  next: --root DIR, provd watch add ., or provd put\n"
+    assert cli("get", "summary").out.strip() == "of the other"
+    monkeypatch.chdir(cli.root)
+    assert cli("get", "summary").out.strip() == "of the root"
+
+
+@pytest.mark.parametrize("command", ["check", "get", "why"])
+def test_a_key_that_is_not_there(cli: RealCli, command: str) -> None:
+    got = cli(command, "k", code=4)
+
+    assert f"no entry k in {cli.root}\n  next: another --root DIR, or provd put\n" in got.err
+    assert "no entry k in the scope s\n" in cli(command, "k", "--scope", "s", code=4).err
+    assert cli(command, "k", "--json", code=4).err == ""
+
+
+def test_a_list_without_entries(cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("put", "summary", "--value", "v", "--no-deps")
+    assert cli("ls").err == ""
+    assert cli("ls", "--dirty").err == ""  # cron mails what is printed
+    monkeypatch.chdir(other)
+    assert cli("ls", "--dirty").err.startswith(f"no such entries in {other}, which is in no watched directory")
+
+    got = cli("ls")
+
+    assert got.out == ""
+    assert got.err.startswith(f"no entries in {other}, which is in no watched directory; roots: {cli.root}\n")
+    assert f"  entries are in: {cli.root}\n" in got.err
+    assert cli("ls", "--json").err == ""
+    assert f"there was no summary in {other}, " in cli("forget", "summary").err
