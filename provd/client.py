@@ -87,6 +87,10 @@ class Client:
         """Close the connection."""
         self.close()
 
+    def fileno(self) -> int:
+        """The connection's descriptor, to wait for what comes."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         """Close the connection. Held actions end as failed."""
         self._socket.close()

@@ -11,6 +11,7 @@ import bisect
 import itertools
 import threading
 import time
+from collections import ChainMap
 from typing import Final
 
 import msgspec
@@ -119,15 +120,20 @@ class Clocks:
             return None
         return when.at
 
-    def since(self, token: str) -> Since:
-        """What a client's token is worth here; raises ClockMalformed."""
+    def since(self, token: str, head: int | None = None) -> Since:
+        """What a client's token is worth here; raises ClockMalformed. Any thread but the loop's gives the `head`."""
         asked = clock.parse(token)
-        head = self._store.head
-        if asked.position > head:  # a view may have told of a commit that the loop has not heard of yet
-            with self._store.view() as view:
-                head = view.head()
-        self._runs[self.run] = Span(self._runs[self.run].first, head)
-        return clock.resolve(asked, log=self._store.log_id, run=self.run, runs=self._runs)
+        if head is None:
+            head = self._store.head
+            if asked.position > head:
+                head = self.head()
+        runs = ChainMap({self.run: Span(self.started, head)}, self._runs)
+        return clock.resolve(asked, log=self._store.log_id, run=self.run, runs=runs)
+
+    def head(self) -> int:
+        """The newest position: a view may have told of a commit that the loop has not heard of yet."""
+        with self._store.view() as view:
+            return view.head()
 
     @property
     def stepped(self) -> int:

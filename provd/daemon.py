@@ -13,12 +13,15 @@ import os
 import resource
 import secrets
 import sys
+from collections.abc import Callable
 
+from provd import places
 from provd.core import errors, records
 from provd.disk import ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
-from provd.recorder.actions import end_held
+from provd.notify import Notifier
+from provd.recorder.actions import part_held
 from provd.recorder.rootrecords import adding
 from provd.running import Running
 from provd.settings import Settings
@@ -28,10 +31,11 @@ _DESCRIPTORS = 65536
 _NICE = -5
 
 
-def main(settings: Settings) -> None:
-    """Runs the daemon until it is told to stop.
+def main(settings: Settings, *, bound: bool) -> None:
+    """Runs the daemon until it is told to stop, or where it is `bound` to a terminal, until that is gone.
 
-    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
+    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start; StoreUnusable
+    too where it ended since its store was lost.
     """
     os.umask(0o077)  # whatever it was: nothing that is made here is for others, and all of it for ourselves
     configure(settings.log_format, log_file=settings.log_file, level=settings.log_level)
@@ -44,23 +48,29 @@ def main(settings: Settings) -> None:
     try:
         # The writer's Python is short; without this it would hold the interpreter for 5 ms against every question.
         sys.setswitchinterval(0.0005)
-        store = Store(os.path.join(settings.state, "store"), settings.map_size)
+        notifier = Notifier.take()
+        store = Store(os.path.join(settings.state, places.STORE_NAME), settings.map_size, going_on=notifier.going_on)
         try:
             run = begin_run(store, settings)
             listening = BoundSocket(settings.socket)
             directory.note_socket(settings.socket)
             try:
-                _event_loop(_serve(settings, store, run, listening))
+                _event_loop(_serve(lambda: Running(settings, store, run, notifier, bound=bound), listening))
             finally:
                 listening.remove()
         finally:
             store.stop()
+        if store.lost is not None:  # it ended of itself, and whoever looks after it is to see that
+            raise errors.StoreUnusable(
+                f"the store was lost while the daemon ran: {store.lost}",
+                f"look at the disk of {settings.state}, then start it again",
+            )
     finally:
         directory.release()
 
 
 def begin_run(store: Store, settings: Settings) -> str:
-    """Makes a new run durable: its id with a gap for all, the end of what was held, the roots of the settings."""
+    """Makes a new run durable: its id with a gap for all, what was held, the roots of the settings."""
     run = secrets.token_hex(8)
     directories = []
     for path in settings.roots:
@@ -78,7 +88,7 @@ def begin_run(store: Store, settings: Settings) -> str:
 
     def begin(writer: Writer) -> None:
         writer.append(records.Gap(writer.now, records.ALL, "started", run))
-        end_held(writer)
+        part_held(writer)
         for real in directories:
             adding(real, None)(writer)
 
@@ -111,5 +121,5 @@ def _event_loop(main_coroutine: object) -> None:
         uvloop.run(main_coroutine)  # type: ignore[arg-type]
 
 
-async def _serve(settings: Settings, store: Store, run: str, listening: BoundSocket) -> None:
-    await Running(settings, store, run).serve(listening)
+async def _serve(running: Callable[[], Running], listening: BoundSocket) -> None:
+    await running().serve(listening)  # it is made in the loop

@@ -12,24 +12,12 @@ import errno
 import os
 import pwd
 import socket
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
-from provd import places
+from provd import holders, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_LOCK: Final = "lock"
-_MOST: Final = 8192
-"""Bytes of a lock that are read: a number and a path."""
-
-
-class Written(NamedTuple):
-    """What a lock file says: a process and its socket, each as text, empty where it is not told; and its inode."""
-
-    pid: str
-    socket: str
-    inode: int
 
 
 def listening(asked: str) -> str | None:
@@ -39,11 +27,11 @@ def listening(asked: str) -> str | None:
 
 def _candidates(asked: str) -> Iterator[str]:
     """What the locks of the state directories say, then the places of the desktop's and the system's units."""
-    yield from _socket_written(os.path.dirname(asked))
+    yield from _written(os.path.dirname(asked))
     place = places.socket_place()
     if asked != place.path or place.source == "$PROVD_SOCKET":
         return
-    yield from _socket_written(places.state_dir())
+    yield from _written(places.state_dir())
     if not place.named:
         yield os.path.join(places.DESKTOP_RUNTIME, str(os.getuid()), "provd", places.SOCKET_NAME)
         try:
@@ -52,22 +40,9 @@ def _candidates(asked: str) -> Iterator[str]:
             return
 
 
-def written(state: str) -> Written | None:
-    """What stands in the lock file of a state directory; None where it cannot be read.
-
-    The lock itself is never tried, since that could refuse a daemon that starts.
-    """
-    try:
-        with open(os.path.join(state, _LOCK), "rb") as file:
-            inode = os.fstat(file.fileno()).st_ino
-            pid, socket_path = [*os.fsdecode(file.read(_MOST)).split("\n"), "", ""][:2]
-    except OSError:
-        return None
-    return Written(pid, socket_path, inode)
-
-
-def _socket_written(state: str) -> Iterator[str]:
-    lock = written(state)
+def _written(state: str) -> Iterator[str]:
+    """The socket of the daemon that has, or had, the lock of a state; none where it is not told."""
+    lock = holders.written(state)
     if lock is not None and lock.socket:
         yield lock.socket
 

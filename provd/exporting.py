@@ -22,6 +22,9 @@ from provd.store.precedents import After, Precedents
 MAX_RECORD: Final = MAX_LINE - 64 * 1024
 """Bytes of one precedent: it must fit a line of the answer, and a line of the request that imports it."""
 _PAGE: Final = 2 * 1024 * 1024
+"""Bytes that are read for one page: as long as a view is open, no page of the store is used again."""
+_PASSED: Final = 512
+"""Bytes as which a row counts at least that is passed over."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(After).decode
@@ -47,15 +50,21 @@ class Exporting:
     def _page(self, scope: bytes | None, last: After, limit: int) -> dict[str, Any]:
         lines: list[msgspec.Raw] = []
         left_out: list[dict[str, Any]] = []
-        size = 0
+        size = read = 0
         more = False
         with self._store.thread_view() as view:
-            head = view.head()
-            for at, precedent in Precedents(view).after(scope, last):
-                if len(lines) == limit or size >= _PAGE:
+            head, precedents = view.head(), Precedents(view)
+            if last == After():
+                last = After(began=head)
+            for at, precedent in precedents.after(scope, last):
+                if len(lines) == limit or read >= _PAGE:
                     more = True
                     break
-                line = portable.line(precedent, self._clocks.name)
+                if isinstance(precedent, int):
+                    read += max(precedent, _PASSED)
+                    last = at
+                    continue
+                line = portable.line(precedent, self._clocks.name, precedents.origin)
                 if len(line) > MAX_RECORD:
                     left_out.append(_left_out(precedent, len(line)))
                 elif lines and size + len(line) > MAX_RECORD:
@@ -64,6 +73,7 @@ class Exporting:
                 else:
                     lines.append(msgspec.Raw(line))
                     size += len(line)
+                read += len(line)
                 last = at
         told: dict[str, Any] = {"clock": self._clocks.token(head)}
         if scope is not None:

@@ -2,37 +2,39 @@
 
 Rule: the signal means both, and the terminal tells which. A process whose controlling terminal is gone hangs up, as
 everything else that was started there does; one that still has it, or never had one (a service), reloads. Where
-SIGHUP was ignored at the start (`nohup`) the end of the terminal ends nothing.
+SIGHUP was ignored at the start (`nohup`) the end of the terminal ends nothing. One that comes while the daemon starts
+is kept by the kernel until the daemon can heed it (`terminal`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
 
-_TERMINAL: Final = "/dev/tty"
+from provd.terminal import has_terminal, take_hangups
+
 _LATER: Final = 1.0
 """Seconds after which the terminal is looked at again: a shell that exits tells its jobs before the terminal goes."""
 log = structlog.get_logger("daemon")
 
 
 class Hangup:
-    """What SIGHUP does: `reload`, or `stop` where the terminal is gone. Make it while the terminal is there."""
+    """What SIGHUP does: `reload`, or `stop` where the process was `bound` to a terminal that is gone."""
 
-    def __init__(self, reload: Callable[[], Awaitable[None]], stop: Callable[[], None]) -> None:
+    def __init__(self, reload: Callable[[], Awaitable[None]], stop: Callable[[], None], *, bound: bool) -> None:
         self._reload = reload
         self._stop = stop
-        self._bound = has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        self._bound = bound
         self._reloads: set[asyncio.Future[None]] = set()
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins to heed the signal."""
+        """Begins to heed the signal; one that came while the daemon started is heeded now."""
         loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        take_hangups()
 
     def _hung_up(self) -> None:
         if self._end():
@@ -50,12 +52,3 @@ class Hangup:
         log.info("the terminal is gone")
         self._stop()
         return True
-
-
-def has_terminal() -> bool:
-    """Whether this process has a controlling terminal now; the kernel takes it away before it sends SIGHUP."""
-    try:
-        os.close(os.open(_TERMINAL, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True

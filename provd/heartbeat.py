@@ -1,8 +1,9 @@
 """The sign of life that systemd's watchdog waits for: sent only after the daemon has shown that it works.
 
 Rule: a sign is sent when all of this was seen to happen since the last one: what the kernel had to tell was read, the
-store was read, the writer answered, the pump came by to take what was read. What is stuck never does; then nothing is
-sent, and systemd starts a new daemon. What is slow does it late; what is refused (the disk is full) is an answer too.
+store was read, the writer answered, the pump came by to take what was read, or got on with that. What is stuck never
+does; then nothing is sent, and systemd starts a new daemon. What is slow does it late; what is refused (the disk is
+full) is an answer too.
 
 Nothing here looks at the wall clock: neither does systemd, and for both no time passes while a machine sleeps. Where no
 watchdog is asked for there is no timer.
@@ -31,7 +32,7 @@ class Pumping(Protocol):
 
     @property
     def turns(self) -> int:
-        """How often it came by to take what was read."""
+        """How often it came by to take what was read, or was answered by the writer."""
 
     @property
     def idle(self) -> bool:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
@@ -21,7 +21,6 @@ PRIORITIES: Final[Mapping[str, int]] = {"debug": 7, "info": 6, "warning": 4, "er
 _LONGEST_NAME: Final = 64
 _NO_NAME: Final = re.compile(r"[^A-Z0-9_]")
 _PLAIN: Final = re.compile(r"[^\s\"'=]+")
-_NOT_BLOCKING: Final = getattr(socket, "MSG_DONTWAIT", 0)
 
 
 def is_journal(fd: int, stream: str | None = None) -> bool:
@@ -98,12 +97,6 @@ class Native:
     @staticmethod
     def _line(event: Mapping[str, Any]) -> str:
         return prefixed(message(event), str(event.get("level")))
-
-
-def sender(fd: int) -> Callable[[bytes], object]:
-    """What writes to a descriptor that is a connection to the journal, and never waits for it; it may raise OSError."""
-    stream = socket.socket(fileno=os.dup(fd))
-    return lambda data: stream.send(data, _NOT_BLOCKING)
 
 
 def _text(value: Any) -> str:

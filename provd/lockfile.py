@@ -14,11 +14,10 @@ import socket
 import stat
 from typing import Final
 
-from provd import filesystems
+from provd import filesystems, places
 from provd.core import errors
 from provd.store.environment import full_or_unusable
 
-_OURS: Final = frozenset(("lock", "store", "provd.sock", "provd.log", "start.lock"))
 MAX_SOCKET_PATH: Final = 107
 """Bytes of a socket's path that Linux takes (macOS: 103)."""
 
@@ -49,15 +48,10 @@ class StateDirectory:
                 "give a --state on a local disk",
             )
         try:
-            if not names - {
-                "lock",
-                "store",
-                "provd.sock",
-                "provd.log",
-                "start.lock",
-            }:  # a directory of others' things keeps its mode
+            if all(map(places.is_ours, names)):  # a directory of others' things keeps its mode
                 os.chmod(path, 0o700)
-            self._fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._fd = os.open(os.path.join(path, places.LOCK_NAME), flags, 0o600)
         except OSError as e:
             raise self._unusable(e) from e
         self._lock()

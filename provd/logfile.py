@@ -23,13 +23,17 @@ class LogFile:
     """The file at `path`, open as `descriptor`. Raises OSError where it cannot be opened at first."""
 
     def __init__(self, path: str, *, most: int = MOST, descriptor: int = 2) -> None:
-        self._path = os.path.realpath(path) if os.path.isfile(path) else os.path.abspath(path)
+        self._path = os.path.abspath(path)
         self._most = most
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._full = most  # at this size it is time for another file
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         self._open()
+        if os.path.isfile(
+            self._path
+        ):  # what a link leads to turns, and the link stays; a pipe or a device has no place
+            self._path = os.path.realpath(self._path)
 
     def write(self, data: bytes) -> None:
         """Adds some lines; drops what cannot be written."""

@@ -18,6 +18,7 @@ import structlog
 from provd import journal
 from provd.core import errors
 from provd.logfile import LogFile
+from provd.stream import Lines
 
 LEVELS: Final[Mapping[str, int]] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 """The levels by name, the least important first."""
@@ -90,14 +91,9 @@ def _target(log_file: str | None) -> tuple[Callable[[bytes], object], bool]:
             raise errors.InvalidParams(
                 f"the log file {log_file} cannot be opened: {e.strerror or e}", "give another --log-file"
             ) from None
-    if journal.is_journal(2):
-        return journal.sender(2), True
-    return _write_error, False
-
-
-def _write_error(data: bytes) -> None:
-    if sys.stderr is not None:  # it was closed when we were started: then 2 may be anything
-        os.write(sys.stderr.fileno(), data)
+    if sys.stderr is None:  # it was closed when we were started: then 2 may be anything
+        return len, False
+    return Lines(2).write, journal.is_journal(2)
 
 
 class _Libraries(logging.Handler):

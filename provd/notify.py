@@ -16,6 +16,9 @@ from typing import Final
 _PATIENCE: Final = 2.0
 """Seconds for which a message that must arrive waits for room in the manager's queue."""
 
+_MORE_US: Final = 600 * 1_000_000
+"""What the shipped units give a start, in microseconds."""
+
 
 class Notifier:
     """Speaks to the service manager at `address`, a path or `@` and an abstract name; to nobody where that is None.
@@ -41,6 +44,10 @@ class Notifier:
     def ready(self, status: str = "") -> None:
         """We answer, for the first time or after `reloading`."""
         self._say("READY=1", *_status(status), patience=_PATIENCE)
+
+    def going_on(self) -> None:
+        """The start takes long and gets on: it may take ten more minutes until the next such word, or `ready`."""
+        self._say(f"EXTEND_TIMEOUT_USEC={_MORE_US}")
 
     def reloading(self) -> None:
         """The settings are read again; `ready` says when that is done."""

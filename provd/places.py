@@ -19,12 +19,22 @@ DESKTOP_RUNTIME = "/run/user"
 """Where `$XDG_RUNTIME_DIR` is, by the user's number, under systemd."""
 SYSTEM_SOCKETS = "/run/provd"
 """Where the instances of the system's unit have their sockets, by the user's name."""
+LOCK_NAME = "lock"
+STORE_NAME = "store"
+LOG_NAME = "provd.log"
+START_LOCK_NAME = "start.lock"
+UNUSABLE = ".unusable-"
+"""Between the store's name and a time: a store that could not be opened, put aside."""
+OF_FORMAT = ".format-"
+"""Between the store's name and a number: a store of an older format."""
+_OURS = frozenset((SOCKET_NAME, LOCK_NAME, STORE_NAME, LOG_NAME, START_LOCK_NAME))
+_OURS_BEGIN = (f"{LOG_NAME}.", f"{STORE_NAME}{UNUSABLE}", f"{STORE_NAME}{OF_FORMAT}")
 _CONFIG_NAME = "config.toml"
-_DEFAULT = "$HOME"
+_USERS = "the system's list of users"
 
 
 class Place(NamedTuple):
-    """An absolute path, and what says so: an option, a variable (`$NAME`) or `default`."""
+    """An absolute path, and what says so: an option, a variable (`$NAME`), or the system's list."""
 
     path: str
     source: str
@@ -59,7 +69,7 @@ def socket_place(explicit: str | None = None, state: str | None = None) -> Place
     """The daemon's socket. `explicit` and `state` are the values of `--socket` and `--state`, if given.
 
     In turn: `--socket`, `$PROVD_SOCKET`, the state directory where one was named, `$RUNTIME_DIRECTORY`,
-    `$XDG_RUNTIME_DIR/provd`, the default state directory.
+    `$XDG_RUNTIME_DIR/provd`, the state directory.
     """
     if explicit:
         return Place(_absolute(explicit), "--socket")
@@ -79,7 +89,8 @@ def socket_place(explicit: str | None = None, state: str | None = None) -> Place
 def state_place(explicit: str | None = None) -> Place:
     """The daemon's state directory. `explicit` is the value of `--state`, if given.
 
-    In turn: `--state`, `$PROVD_STATE_DIR`, `$STATE_DIRECTORY`, `$XDG_STATE_HOME/provd`, the platform's place.
+    In turn: `--state`, `$PROVD_STATE_DIR`, `$STATE_DIRECTORY`, `$XDG_STATE_HOME/provd`, `~/.local/state/provd`
+    (on macOS `~/Library/Application Support/provd`).
     """
     if explicit:
         return Place(_absolute(explicit), "--state")
@@ -90,8 +101,8 @@ def state_place(explicit: str | None = None) -> Place:
     if home := _xdg("XDG_STATE_HOME"):
         return Place(os.path.join(home, "provd"), "$XDG_STATE_HOME")
     if sys.platform == "darwin":
-        return Place(os.path.join(_home(), "Library", "Application Support", "provd"), _DEFAULT)
-    return Place(os.path.join(_home(), ".local", "state", "provd"), _DEFAULT)
+        return _in_home("Library", "Application Support", "provd")
+    return _in_home(".local", "state", "provd")
 
 
 def config_home() -> Place:
@@ -101,7 +112,7 @@ def config_home() -> Place:
     """
     if base := _xdg("XDG_CONFIG_HOME"):
         return Place(base, "$XDG_CONFIG_HOME")
-    return Place(os.path.join(_home(), ".config"), _DEFAULT)
+    return _in_home(".config")
 
 
 def config_place() -> Place:
@@ -115,6 +126,11 @@ def config_place() -> Place:
         return Place(os.path.join(_absolute(directory), _CONFIG_NAME), "$CONFIGURATION_DIRECTORY")
     base, source = config_home()
     return Place(os.path.join(base, "provd", _CONFIG_NAME), source)
+
+
+def is_ours(name: str) -> bool:
+    """Whether provd itself makes a file of this name in its state directory."""
+    return name in _OURS or name.startswith(_OURS_BEGIN)
 
 
 def _variable(name: str) -> str | None:
@@ -133,17 +149,18 @@ def _xdg(name: str) -> str | None:
     return value if value and os.path.isabs(value) else None
 
 
-def _home() -> str:
-    """The home directory: `$HOME`, else what the system knows of this user; `/` for one that it does not know.
+def _in_home(*names: str) -> Place:
+    """A path in the home directory: `$HOME`, else what the system knows of this user; `/` for a stranger.
 
     Nobody but root can write to `/`: whoever needs a place there is told so, by its path.
     """
     if home := _variable("HOME"):
-        return _absolute(home)
+        return Place(os.path.join(_absolute(home), *names), "$HOME")
     try:
-        return _absolute(pwd.getpwuid(os.getuid()).pw_dir or "/")
+        known = _absolute(pwd.getpwuid(os.getuid()).pw_dir or "/")
     except KeyError:
-        return "/"
+        known = "/"
+    return Place(os.path.join(known, *names), _USERS)
 
 
 def _absolute(path: str) -> str:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import msgspec
 import structlog
 
 from provd import settings
@@ -32,8 +31,8 @@ class Roots(Protocol):
     def paths(self) -> Sequence[bytes]:
         """Their real paths."""
 
-    async def add(self, directory: Directory, ignore: tuple[str, ...] | None, *, wait: bool = True) -> None:
-        """Adds one."""
+    async def add_all(self, directories: Sequence[Directory]) -> None:
+        """Adds all of them, or none; raises StoreFull, StoreUnusable."""
 
 
 class Finder(Protocol):
@@ -80,7 +79,7 @@ class Reloading:
     async def reload(self) -> dict[str, Any]:
         """`daemon.reload`: the keys that were changed, and those that need a restart.
 
-        Raises InvalidParams, RootMissing, StoreFull; then nothing was changed.
+        Raises InvalidParams, RootMissing, StoreFull, StoreUnusable; then nothing was changed.
         """
         async with self._one_at_a_time:
             self._begun()
@@ -97,12 +96,12 @@ class Reloading:
         changed = [name for name in other if KEYS[name].reloads and name != "roots"]
         restart = [name for name in other if not KEYS[name].reloads]
         values = {name: before[name] if name in restart else wanted[name] for name in KEYS}
-        self._in_use = msgspec.structs.replace(asked, values=values)
+        self._in_use = settings.using(asked, values)
         changed = [*(["roots"] if added else []), *changed]
         log.info("configuration reloaded", path=asked.config, changed=changed)
         if restart:
             log.warning("the configuration needs a restart", keys=restart)
-        self._apply(asked)
+        self._apply(self._in_use)
         return {"path": _wire(asked.config), "changed": changed, "restart": restart}
 
     async def hang_up(self) -> None:
@@ -118,8 +117,7 @@ class Reloading:
         """Watches the roots of the file that are not watched; those that were added."""
         found = [await self._finder.directory(_name(path)) for path in named]  # all of them before anything
         new = [directory for directory in found if directory.path not in self._roots.paths]
-        for directory in new:
-            await self._roots.add(directory, None, wait=False)
+        await self._roots.add_all(new)
         return [directory.path for directory in new]
 
 

@@ -92,6 +92,11 @@ class Resolver:
             return dependencies(given, root)
         return await asyncio.to_thread(dependencies, given, root)
 
+    async def scopes(self, named: Collection[bytes]) -> dict[bytes, bytes]:
+        """The scope that each directory is: as `place` has it where it is here, else as it is named."""
+        roots = self._roots()
+        return await self.real_paths({name for name in named if name not in roots and not self._known(name)})
+
     async def real_bases(self, deps: Iterable[Dependency]) -> dict[bytes, bytes]:
         """The real path of the base of each path dependency, where it can be told in time."""
         return await self.real_paths({base(dep) for dep in deps if dep.kind in PATH_KINDS})

@@ -92,6 +92,7 @@ class Responder:
         deps = None if entry.deps is None else [_kept_wire(kept) for kept in entry.deps]
         row = self._row(entry)
         row["clock_of_entry"] = row.pop("clock")
+        row["record"] = entry.renewed
         return row | records.wire_scope(entry.id.scope) | {"deps": deps}
 
     async def _verdicts(self, keys: list[str], asked: params.Asked, *, foreign: bool) -> tuple[dict[str, Any], Answer]:
@@ -323,7 +324,7 @@ def _joined(path: bytes, place: Place, field: str) -> bytes:
 
 def _kept_wire(kept: Kept) -> dict[str, Any]:
     """A dependency as an entry keeps it."""
-    told: dict[str, Any] = {"dep": records.wire_name(kept.dep.text)}
+    told = evidence.named(kept.dep)
     if kept.dep.kind is Kind.OBJECT:
         return told | {"kept": "declared"}
     if kept.dep.kind is Kind.ENTRY:

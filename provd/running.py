@@ -40,7 +40,7 @@ from provd.settings import Settings
 from provd.status import Status
 from provd.store import Store
 from provd.store.files import Files
-from provd.store.migrate import settle
+from provd.store.migrate import prove, prove_in_time, settle
 from provd.subscriptions import Subscriptions
 from provd.trimming import Trimming
 
@@ -48,9 +48,12 @@ log = structlog.get_logger("daemon")
 
 
 class Running:
-    """One run of the daemon: `run` is its id, whose opening gap is durable. Made and used in the loop."""
+    """One run of the daemon: `run` is its id, whose opening gap is durable. Made and used in the loop.
 
-    def __init__(self, settings: Settings, store: Store, run: str) -> None:
+    `bound`: the end of the terminal ends it.
+    """
+
+    def __init__(self, settings: Settings, store: Store, run: str, notifier: Notifier, *, bound: bool) -> None:
         self._settings = settings
         self._store = store
         self._run = run
@@ -68,7 +71,7 @@ class Running:
         self._actions = Actions(store, inquiry, resolver, clocks, live)
         self._subscriptions = Subscriptions(store, clocks, live)
         self._trimming = Trimming(store, settings.max_records, settings.max_age)
-        self._bulletin = Bulletin(Notifier.take(), store, live)
+        self._bulletin = Bulletin(notifier, store, live)
         audit = Audit(
             store,
             self._workers,
@@ -100,31 +103,44 @@ class Running:
         self._server = Server(self._handlers.handle, self._closed)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        Hangup(reloading.hang_up, self._stop.set).listen(loop)
+        Hangup(reloading.hang_up, self._stop.set, bound=bound).listen(loop)
         store.on_lost = self._stop.set
         store.on_commit = self._committed
 
     async def serve(self, listening: BoundSocket) -> None:
         """Answers until it is told to stop."""
-        serving = await self._server.start(listening.socket)
-        self._live.start(self._grown)
-        tasks = [asyncio.ensure_future(work) for work in (self._trimming.run(), self._settle())]
-        self._say_ready()
-        try:
+        async with contextlib.AsyncExitStack() as ending:  # a step that fails is raised, and all others are done
+            tasks: list[asyncio.Future[None]] = []
+            ending.push_async_callback(self._over, tasks)
+            ending.callback(self._workers.close)
+            ending.push_async_callback(self._durable)
+            serving = await self._server.start(listening.socket)
+            ending.push_async_callback(self._live.close)
+            ending.push_async_callback(self._server.stop)
+            ending.callback(self._stopping, serving, tasks)
+            self._live.start(self._grown)
+            works = (self._trimming.run(), self._settle(), self._wait_for_holders())
+            tasks += [asyncio.ensure_future(work) for work in works]
+            self._say_ready()
             await self._stop.wait()
-        finally:
-            self._bulletin.stopping()
-            log.info("stopping", store=self._store.lost or "whole")
-            self._handlers.stopping = True
-            serving.close()
-            for task in tasks:
-                task.cancel()
-            await self._server.stop()
-            await self._live.close()
-            with contextlib.suppress(errors.ProvdError):
-                await self._store.submit(lambda _: None)  # what connections left behind is durable before it closes
-            self._workers.close()
-            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _stopping(self, serving: asyncio.AbstractServer, tasks: list[asyncio.Future[None]]) -> None:
+        """From here on nobody is let in, and nothing new is begun."""
+        self._handlers.stopping = self._actions.stopping = True
+        serving.close()
+        for task in tasks:
+            task.cancel()
+        self._bulletin.stopping()
+        log.info("stopping", store=self._store.lost or "whole")
+
+    async def _durable(self) -> None:
+        """What connections left behind is durable before the store closes."""
+        orderly = self._stop.is_set() and self._store.lost is None
+        with contextlib.suppress(errors.ProvdError):
+            await self._store.submit(lambda writer: prove(writer, self._run) if orderly else None)
+
+    async def _over(self, tasks: list[asyncio.Future[None]]) -> None:
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _say_ready(self) -> None:
         """All is there, and the socket answers."""
@@ -149,17 +165,25 @@ class Running:
         self._live.pace(settings.poll_seconds)
         self._trimming.limits(settings.max_records, settings.max_age)
 
+    async def _wait_for_holders(self) -> None:
+        try:
+            await self._actions.wait_for_holders()
+        except errors.ProvdError as e:  # they stay open, and count as being written
+            log.warning("actions that were held when the daemon ended stay open", reason=str(e))
+
     async def _settle(self) -> None:
         """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
-        if (migrated := self._store.migrated()) is not None:
-            log.info("the store was migrated, and the old one is kept for now", **migrated)
         try:
+            if (migrated := self._store.migrated()) is not None:
+                log.info("the store was migrated, and the old one is kept for now", **migrated)
             gone = await settle(self._store, self._run)
         except Exception as e:  # noqa: BLE001  it is kept, whatever happened to what was read
             log.warning("the old store is kept", reason=str(e))
         else:
             if gone is not None:
                 log.info("the store of the older format was removed", kept=gone)
+            elif migrated is not None:
+                await prove_in_time(self._store, self._run)
 
 
 def _shown(path: str) -> str | dict[str, str]:

@@ -104,18 +104,30 @@ def load(
         state=places.state_dir(state),
         socket=places.socket_path(socket, state),
         config=place.path,
-        roots=(*directories(values), *roots),
-        backend=cast("Choice", values["watch.backend"].value),
-        poll_seconds=float(values["watch.poll_seconds"].value),
-        log_format=None if values["logging.format"].value == AUTO else values["logging.format"].value,
         log_file=None if log_file is None else os.path.join(os.getcwd(), log_file),
-        log_level=values["logging.level"].value,
-        map_size=values["store.map_gib"].value * 1024**3,
-        max_records=values["log.max_records"].value,
-        max_age=values["log.max_age_days"].value * 86400,
         flags=flags,
-        values=values,
+        **_made_from(values, flags),
     )
+
+
+def using(settings: Settings, values: Mapping[str, Value]) -> Settings:
+    """The same settings with other values of the keys."""
+    return msgspec.structs.replace(settings, **_made_from(values, settings.flags))
+
+
+def _made_from(values: Mapping[str, Value], flags: Flags) -> dict[str, Any]:
+    """The fields of `Settings` that the keys make."""
+    return {
+        "roots": (*directories(values), *flags.roots),
+        "backend": cast("Choice", values["watch.backend"].value),
+        "poll_seconds": float(values["watch.poll_seconds"].value),
+        "log_format": None if values["logging.format"].value == AUTO else values["logging.format"].value,
+        "log_level": values["logging.level"].value,
+        "map_size": values["store.map_gib"].value * 1024**3,
+        "max_records": values["log.max_records"].value,
+        "max_age": values["log.max_age_days"].value * 86400,
+        "values": values,
+    }
 
 
 def again(settings: Settings) -> Settings:

@@ -57,7 +57,7 @@ def daemon_in(home: str) -> Daemon:
 
 def rows_of(directory: str) -> dict[str, list[tuple[bytes, bytes]]]:
     """Every row of every table of a store that nobody has open."""
-    with lmdb.open(directory, max_dbs=64, readonly=True, lock=False) as env, env.begin() as txn:
+    with lmdb.open(os.fsencode(directory), max_dbs=64, readonly=True, lock=False) as env, env.begin() as txn:
         names = [name for name, _ in txn.cursor()]
         return {
             name.decode(): [(bytes(k), bytes(v)) for k, v in txn.cursor(db=env.open_db(name, txn=txn, create=False))]

@@ -18,6 +18,7 @@ from provd.cli.command import HELP_NAMES, Group
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start": {
         "try": ("trying", "a demonstration in ten seconds; nothing stays"),
+        "start, stop, restart": ("starting", "the installed service, else in the background"),
         "help": ("topics", "a command, exit-codes, clocks, dependencies"),
         "completion": ("completion", "for bash, zsh and fish"),
     },
@@ -43,7 +44,6 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Daemon": {
         "run": ("daemon", "run it in the foreground"),
-        "start, stop, restart": ("starting", "the installed service, else in the background"),
         "status": ("status", "how it is"),
         "doctor": ("doctor", "what is wrong, and what to do"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
@@ -55,7 +55,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
 }
 
 _EXAMPLES: Final = (
-    "provd run --root ~/repo                     # in the foreground",
+    "provd start --root ~/repo                   # in the background",
     "sha256sum src/api.py > sums                 # before you read it",
     "provd put api --value-file api.md --sums sums",
     "if provd check -q api; then provd get api; else echo read it again; fi",

@@ -17,17 +17,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from provd import elsewhere
+from provd import holders
 from provd.cli.command import Failure
 from provd.cli.process import NAP, hung
 from provd.client import Client, ProvdUnreachable
+from provd.places import LOG_NAME, START_LOCK_NAME
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOG_NAME: Final = "provd.log"
-_LOCK_NAME: Final = "start.lock"
 _PAUSE: Final = 0.2
 """Seconds between two starts while another daemon ends."""
 _TOLD: Final = 4096
@@ -96,7 +95,7 @@ def _nobody(path: str) -> bool:
 
 def holder(state: str | None) -> list[str]:
     """The socket of the daemon that has, or had, the lock of this state, as it wrote it; none where it is not told."""
-    lock = None if state is None else elsewhere.written(state)
+    lock = None if state is None else holders.written(state)
     return [lock.socket] if lock is not None and lock.socket else []
 
 
@@ -149,7 +148,9 @@ def _turn(state: str, deadline: float) -> Iterator[None]:
 def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
-        lock = os.open(os.path.join(state, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = os.open(
+            os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
         raise Failure(message, "see who may write there, or give another --state") from None
@@ -157,7 +158,7 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
         while not _locked(lock):
             if time.monotonic() >= deadline:
                 message = f"another provd start is at work on {state} and does not end"
-                raise Failure(message, f"find and end it: fuser {state}/{_LOCK_NAME}")
+                raise Failure(message, f"find and end it: fuser {state}/{START_LOCK_NAME}")
             time.sleep(NAP)
         yield
     finally:

@@ -12,7 +12,7 @@ from provd.cli import records
 from provd.client import local_path, wire_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from provd.client import Client, WirePath
 
@@ -48,32 +48,53 @@ class Changes:
         return list(told.values())
 
 
-def since(client: Client, clock: str, within: list[WirePath], *, action: int, declared: bool) -> Changes:
+def since(client: Client, clock: str, within: list[WirePath], *, actions: Collection[int], declared: bool) -> Changes:
     """What happened after `clock` to what lies `within` some places, and is not another action's.
 
-    Where the places were `declared`, only what the log holds for `action`'s, or found by a scan, which cannot tell.
+    What one declared afterwards is its own too. Where the places were `declared`, only what the log holds for `actions`
+    or a scan found, which cannot tell.
     """
     changes = Changes()
     places = [local_path(place) for place in within]
     for page in _pages(client, clock, within):
         changes.whole = changes.whole and bool(page.get("complete"))
         for record in records.merged(page["records"]):
-            if record.get("type") == "mutation" and _meant(record, places, action, declared=declared):
+            if record.get("type") == "mutation" and _meant(record, places, actions, declared=declared):
                 changes.mutations.append(record)
+            elif record.get("type") == "action" and record.get("event") == "record":
+                theirs = set(records.places(record))
+                changes.mutations = [one for one in changes.mutations if not _named(one, theirs)]
     return changes
 
 
-def _pages(client: Client, clock: str, within: list[WirePath]) -> Iterator[Json]:
+def alone(client: Client, clock: str, actions: Collection[int]) -> bool:
+    """Whether since `clock` no other action began that does not say what it writes."""
+    for page in _pages(client, clock, None):
+        for record in page["records"]:
+            begun = record.get("type") == "action" and record.get("event") == "begin"
+            if begun and record.get("id") not in actions and not record.get("writes"):
+                return False
+    return True
+
+
+def _named(mutation: Json, paths: set[bytes]) -> bool:
+    """Whether a mutation that is nobody's by its own record is of one of the `paths`."""
+    nobody = (mutation.get("actor") or {}).get("action") is None
+    return nobody and any(path in paths for path in records.places(mutation))
+
+
+def _pages(client: Client, clock: str, within: list[WirePath] | None) -> Iterator[Json]:
+    asked: Json = {} if within is None else {"paths": within}
     while True:
-        page = client.call("log.since", clock=clock, limit=_PAGE, paths=within)
+        page = client.call("log.since", clock=clock, limit=_PAGE, **asked)
         yield page
         if not page.get("more") or page["clock"] == clock:
             return
         clock = page["clock"]
 
 
-def _meant(record: Json, places: list[bytes], action: int, *, declared: bool) -> bool:
+def _meant(record: Json, places: list[bytes], actions: Collection[int], *, declared: bool) -> bool:
     claimed = (record.get("actor") or {}).get("action")
     if claimed is not None or (declared and record.get("origin") != "scan"):
-        return bool(claimed == action)
+        return claimed in actions
     return any(records.is_below(path, place) for path in records.places(record) for place in places)

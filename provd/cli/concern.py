@@ -102,7 +102,7 @@ class Ground:
         self._place = {word: answer[word] for word in ("root", "scope") if answer.get(word) is not None}
 
     def _take(self, item: Json, root: bytes | None) -> None:
-        kind, rest = names.parts(local_path(item["dep"]))
+        kind, rest = names.parts(names.named(item))
         if kind == b"object":
             self.objects.add(kind + b":" + rest)
         elif kind == b"entry":

@@ -25,18 +25,21 @@ from provd.cli.command import (
     scope_option,
 )
 from provd.cli.exact import ExactClient
-from provd.client import RpcError, local_path
+from provd.client import RpcError, local_path, wire_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.cli.command import Place
+    from provd.cli.exact import Written
 
 Json = dict[str, Any]
 
 _TIMELESS: Final = (b"object", b"entry")
 """Kinds of which only a clock can say when they were looked at."""
 _SHOWN: Final = 3
+_ATTEMPTS: Final = 5
+_OLDER: Final = "it is older than this command: provd restart"
 
 
 @click.command(
@@ -85,13 +88,12 @@ def confirm(
     read = [] if summed is None else sums.dependencies(summed)
     with at.connect(WORK_PATIENCE, ExactClient) as client:
         place = where.params(client)
-        # It is not asked whether it is fresh: nothing needs to be read for that.
-        there = client.get(wanted, even_if=["dirty", "unknown"], deps=True, revalidate=False, **place)
+        there, written = _stands(client, wanted, place)
         version = _version(there, wanted, based_on)
         again = {"deps": _dependencies(there, read, timed, wanted), "based_on": version} | timed | place
-        again |= {name: there[name] for name in ("value", "meta") if name in there}
+        again |= {name: written[name] for name in ("value", "meta") if name in written}
         again |= given(session=session, turn=number_or_text(turn))
-        answer = _put(client, wanted, version, again)
+        answer = _put(client, wanted, there, again)
     verdict = answer["verdict"]
     if as_json:
         output.line_json(answer)
@@ -101,6 +103,12 @@ def confirm(
     for warning in _warnings(answer, again):
         output.warn(warning)
     return verdicts.exit_code([verdict])
+
+
+def _stands(client: ExactClient, key: str, place: Json) -> tuple[Json, dict[str, Written]]:
+    """What stands, with its members as they were written. Nothing is read for it: it is not asked if it is fresh."""
+    there = client.get(key, even_if=["dirty", "unknown"], deps=True, revalidate=False, **place)
+    return there, client.written()
 
 
 def _version(there: Json, key: str, based_on: int | None) -> int:
@@ -126,12 +134,15 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
     told: list[Any] = []
     unsaid: list[str] = []
     for item in there["deps"]:
-        name = local_path(item["dep"])
+        name = names.named(item)
         kind, rest = names.parts(name)
+        if kind in names.PATH_KINDS and not rest.startswith(b"/"):  # in another root it would be another one
+            raise Failure(f"the daemon does not tell where {output.name(item['dep'])} is", _OLDER)
         digest = digests.pop(kind + b":" + rest, None)
-        told.append({"dep": item["dep"], "digest": digest} if digest else {"dep": item["dep"]})
+        dep = wire_path(name)
+        told.append({"dep": dep, "digest": digest} if digest else {"dep": dep})
         if digest is None and ("fetched_at" not in timed if kind in _TIMELESS else not timed):
-            unsaid.append(output.name(item["dep"]))
+            unsaid.append(output.name(dep))
     if digests:
         foreign = output.some([output.name(item["dep"]) for item in read if local_path(item["dep"]) in digests], _SHOWN)
         raise Usage(f"{key!r} does not rest on {foreign}", f"provd why {key} lists what it rests on; put it anew")
@@ -151,11 +162,30 @@ def _warnings(answer: Json, again: Json) -> Iterator[str]:
         yield from kept.unproven(answer)
 
 
-def _put(client: ExactClient, key: str, version: int, again: Json) -> Json:
-    """Puts it on top of the version that was fetched; raises Failure where that is not what stands any more."""
-    try:
-        return client.put(key, **again)
-    except RpcError as error:
-        if error.code != "entry.conflict":
-            raise
-        raise _replaced(key, f"version {version} was fetched, {error.data.get('version')} stands") from None
+def _put(client: ExactClient, key: str, there: Json, again: Json) -> Json:
+    """Puts it on top of what was fetched; raises Failure where that is not what stands any more.
+
+    An equal value that somebody put meanwhile has the same version, and may rest on more: it goes by the entry's
+    newest record. Where only that is another (it was proven, or confirmed by somebody else), it is tried again.
+    """
+    place: Json = {word: again[word] for word in ("root", "scope") if word in again}
+    for _ in range(_ATTEMPTS):
+        if "record" not in there:
+            raise Failure(f"the daemon does not tell which record of {key!r} is its newest", _OLDER)
+        try:
+            return client.put(key, **again, based_on_record=there["record"])
+        except RpcError as error:
+            if error.code != "entry.conflict":
+                raise
+        before, (there, written) = there, _stands(client, key, place)
+        again |= {"meta": written["meta"]} if "meta" in written else {}
+        if there.get("version") != before["version"]:
+            raise _replaced(key, f"version {before['version']} was fetched, {there.get('version')} stands")
+        if _ground(there) != _ground(before):
+            raise _replaced(key, "the same value, that rests on something else")
+    raise _replaced(key, "again and again")
+
+
+def _ground(there: Json) -> list[bytes] | None:
+    """What an entry rests on, in order."""
+    return None if there["deps"] is None else sorted(map(names.named, there["deps"]))

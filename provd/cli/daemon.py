@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provd import configuration, places
+from provd import configuration, places, terminal
 from provd.cli import codes, names, output
 from provd.cli.command import Command, Failure, connected, given, json_option
 
@@ -44,22 +44,23 @@ def run(
     at: Place,
 ) -> int:
     """Run the daemon in the foreground. It is ready when its socket answers."""
-    from provd import daemon, settings  # noqa: PLC0415  (see the rule)
-    from provd.core import errors  # noqa: PLC0415
+    with terminal.hangups_held() as bound:  # before anything that takes long
+        from provd import daemon, settings  # noqa: PLC0415  (see the rule)
+        from provd.core import errors  # noqa: PLC0415
 
-    try:
-        loaded = settings.load(
-            state=places.state_dir(at.state),
-            socket=places.socket_path(at.socket, at.state),
-            roots=tuple(names.absolute(root) for root in roots),
-            backend=backend,
-            log_format=log_format,
-            log_file=log_file,
-            log_level=log_level,
-        )
-        daemon.main(loaded)
-    except errors.ProvdError as error:
-        raise Failure(error.message, error.hint) from None
+        try:
+            loaded = settings.load(
+                state=places.state_dir(at.state),
+                socket=places.socket_path(at.socket, at.state),
+                roots=tuple(names.absolute(root) for root in roots),
+                backend=backend,
+                log_format=log_format,
+                log_file=log_file,
+                log_level=log_level,
+            )
+            daemon.main(loaded, bound=bound)
+        except errors.ProvdError as error:
+            raise Failure(error.message, error.hint) from None
     return 0
 
 

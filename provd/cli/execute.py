@@ -16,6 +16,7 @@ import click
 
 from provd.cli import action, changed, child, codes, completing, hints, names, output, records
 from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
+from provd.cli.held import Held
 from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ Json = dict[str, Any]
 _SHOWN: Final = 10
 _NAMED: Final = 1000
 """Paths that are declared afterwards; of more, none."""
+_SEEN: Final = "changed while it ran"
+"""The note of what is declared since it was seen: nobody said that it is its doing."""
 _NOT_RUN: Final = "; the command was not run"
 
 
@@ -60,16 +63,18 @@ def exec_(
 ) -> int:
     """Run a command as an action: begun before, ended after, and what changed is told on stderr.
 
-    The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell). It is not run
-    where no daemon answers (3) or where --if-usable refuses (5). Without --write what changes below
-    the watched root around here is kept as its doing.
+    The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell), but 5 for a 0 where a
+    write to an object could not be recorded. It is not run where no daemon answers (3) or where
+    --if-usable refuses (5). It ends with CMD, whatever that leaves running. Without --write what changes
+    meanwhile below the watched root around here is kept as its doing, others' changes too: --write names
+    what is really its. Of two at once that name nothing neither gets it.
     """
     if not command[0]:
         raise Usage("the command is empty", "name a program behind --")
     where = names.Scope(root, scope)
     params = action.description(**described)
     try:
-        run = _begin(at.connect(WORK_PATIENCE), params, where)
+        run = _begin(at, params, where)
     except ProvdUnreachable as error:
         if not anyway:
             raise ProvdUnreachable(error.message + _NOT_RUN, f"{error.hint}; or run it --anyway") from None
@@ -78,55 +83,68 @@ def exec_(
     except RpcError as error:
         message, hint = hints.refusal(error)
         raise Failure(f"{message}{_NOT_RUN} [{error.code}]", hint) from None
-    with run.client:
+    try:
         code = _run(command, run)
         _finish(run)
+    finally:
+        run.held.close()
     if not quiet:
         _tell(run)
     if report is not None:
         _write(report, run, command, code)
-    return code
+    return _code(code, run)
 
 
 @dataclass
 class _Run:
     """One run: where it may write, and what became known of it."""
 
-    client: Client
+    held: Held
     params: Json
     place: Json
     clock: str
-    id: int
     within: list[WirePath]
     declared: bool
+    """Whether it said which paths it writes."""
+    alone: bool
+    """Whether nobody else was at work who does not say what he changes."""
     affects: Json
     doing: int
     """The action under which the log has what it changed: itself, or the one that declared it afterwards."""
+    lost: str = ""
+    """Why what it declared was not recorded."""
     outcome: str = "done"
     changes: Changes = field(default_factory=changed.Changes)
     verdicts: dict[str, Json] = field(default_factory=dict)
     trouble: str = ""
 
+    @property
+    def client(self) -> Client:
+        """The connection over which it is held."""
+        return self.held.client
 
-def _begin(client: Client, params: Json, where: names.Scope) -> _Run:
+
+def _begin(at: Place, params: Json, where: names.Scope) -> _Run:
     """Begin the action; raises ProvdUnreachable, RpcError, and then the connection is closed."""
+    client = at.connect(WORK_PATIENCE)
     try:
-        return _begun(client, params, where)
+        return _begun(at, client, params, where)
     except BaseException:
         client.close()
         raise
 
 
-def _begun(client: Client, params: Json, where: names.Scope) -> _Run:
+def _begun(at: Place, client: Client, params: Json, where: names.Scope) -> _Run:
     place = where.params(client)
     clock = client.clock()  # whatever happened until now lies before it
-    begun = client.begin(**params, hold=True, **place)
-    paths: list[WirePath] = next(
-        (item["paths"] for item in client.call("action.list")["actions"] if item["id"] == begun["id"]), []
-    )
+    held = Held(at, client, params | place)
+    number = held.ids[0]
+    there = {item["id"]: item for item in client.call("action.list")["actions"]}
+    paths: list[WirePath] = there[number]["paths"] if number in there else []
+    alone = all(item["writes"] for item in there.values() if item["id"] != number)
     around = None if paths else names.watched_around(client)
     within = paths if around is None else [wire_path(around)]
-    return _Run(client, params, place, clock, begun["id"], within, bool(paths), begun.get("affects") or {}, begun["id"])
+    return _Run(held, params, place, clock, within, bool(paths), alone, held.begun.get("affects") or {}, number)
 
 
 def _only_run(command: tuple[str, ...]) -> int:
@@ -150,6 +168,7 @@ def _look(error: child.NotStarted, name: str) -> str:
 
 def _run(command: tuple[str, ...], run: _Run) -> int:
     """Run the command; what it came to goes into `run.outcome`."""
+    run.held.watch()
     try:
         code = child.run(command)
     except child.NotStarted as error:
@@ -163,34 +182,74 @@ def _run(command: tuple[str, ...], run: _Run) -> int:
 def _finish(run: _Run) -> None:
     """Find out what changed, say whose doing it was, end the action, and ask what that came to.
 
-    The command has run, whatever becomes of this: trouble is told and changes no exit code.
+    The command has run, whatever becomes of this: trouble is told.
     """
+    run.held.rest()
     try:
         run.client.greet(least(None))  # one that hangs by now is not waited for
-        if run.outcome != "aborted" and run.within:
-            run.client.clock()  # places that are polled are looked at now
-            run.changes = changed.since(run.client, run.clock, run.within, action=run.id, declared=run.declared)
-        if not run.declared:
-            _declare(run)
-        run.client.end(run.id, run.outcome)
-        keys = run.affects.get("keys") or []
-        if keys and run.outcome != "aborted":
-            told = run.client.check(keys=keys, **run.place)["verdicts"]
-            run.verdicts = {key: verdict for key, verdict in told.items() if verdict.get("why") != "no-entry"}
+        _learn(run)
     except (ProvdUnreachable, RpcError) as error:
         run.trouble = error.message
+    try:
+        run.held.end(run.outcome)
+    except (ProvdUnreachable, RpcError) as error:
+        run.trouble = run.trouble or error.message
+        run.lost = error.message if run.outcome != "aborted" else ""
+    if not run.trouble:
+        try:
+            _ask(run)
+        except (ProvdUnreachable, RpcError) as error:
+            run.trouble = error.message
+
+
+def _learn(run: _Run) -> None:
+    """What changed meanwhile, and whose doing it was."""
+    if run.outcome != "aborted" and run.within:
+        run.client.clock()  # places that are polled are looked at now
+        run.changes = changed.since(run.client, run.clock, run.within, actions=run.held.ids, declared=run.declared)
+    if not run.held.writes:
+        _declare(run)
 
 
 def _declare(run: _Run) -> None:
-    """Say afterwards what changed, where nothing was said before: by name, so that nothing else counts as written."""
+    """Say afterwards what changed, where nothing was said before: by name, so that nothing else counts as written.
+
+    Only where nobody else was at work who says nothing either: it could be his.
+    """
     paths = run.changes.paths()
     if not paths or len(paths) > _NAMED:
         return
+    run.alone = run.alone and changed.alone(run.client, run.clock, run.held.ids)
+    if not run.alone:
+        return
     told: Json = {word: run.params[word] for word in ("session", "turn", "note") if word in run.params}
+    told["note"] = f"{told['note']} ({_SEEN})" if "note" in told else _SEEN
     outcome = "failed" if run.outcome == "failed" else "done"
     told |= {"writes": list(map(names.file, paths)), "outcome": outcome}
     answer = run.client.call("action.record", **told, **run.place)
     run.affects, run.doing = answer["affects"], answer["id"]
+
+
+def _ask(run: _Run) -> None:
+    """What became of the entries that it may have made dirty."""
+    keys = run.affects.get("keys") or []
+    if keys and run.outcome != "aborted":
+        told = run.client.check(keys=keys, **run.place)["verdicts"]
+        run.verdicts = {key: verdict for key, verdict in told.items() if verdict.get("why") != "no-entry"}
+
+
+def _code(code: int, run: _Run) -> int:
+    """The command's code, unless that would say that all is well where a write is known to nobody."""
+    objects = [write for write in run.held.writes if isinstance(write, str) and names.is_object(write)]
+    if not run.lost or not objects:
+        return code
+    shown = output.some([output.name(write) for write in objects], _SHOWN)
+    again = " ".join(f"--write {output.name(write)}" for write in objects[:_SHOWN])
+    output.complain(
+        f"nobody knows that it wrote {shown}: {run.lost}",
+        f"when the daemon is there again: provd action record {again}",
+    )
+    return code or codes.REFUSED
 
 
 def _tell(run: _Run) -> None:
@@ -207,7 +266,9 @@ def _tell(run: _Run) -> None:
     dirty = [key for key, verdict in run.verdicts.items() if verdict.get("verdict") == "dirty"]
     if dirty:
         output.note(f"  dirty now: {output.printable(output.some(dirty, _SHOWN))}")
-    if not run.declared and len(run.changes.paths()) > _NAMED:
+    if newest and not run.alone:
+        output.note("  others were at work, so none of it is kept as its doing: --write names what is")
+    if not run.held.writes and len(run.changes.paths()) > _NAMED:
         output.note(f"  more than {_NAMED} paths are not kept as its doing: say --write DIR for that")
     if not run.changes.whole:
         output.warn("incomplete: not all of it is watched, or events were lost; provd check answers by reading")
@@ -215,7 +276,7 @@ def _tell(run: _Run) -> None:
 
 def _count(run: _Run, changed: int) -> str:
     if changed:
-        return f"{output.count(changed, 'path', 'paths')} changed"
+        return f"{output.count(changed, 'path', 'paths')} changed{'' if run.declared else ' meanwhile'}"
     if run.outcome == "aborted":
         return "nothing was started"
     if run.within:

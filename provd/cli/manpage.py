@@ -1,11 +1,12 @@
 """The manual page `provd(1)`, made from the commands themselves: `python -m provd.cli.manpage > docs/provd.1`.
 
-Rule: nothing is said here that a command's own help does not say; the page has no date, so that it changes only where
-a command does.
+Rule: what commands and topics are is said by their own help, where files lie by `provd.places`; only NAME, SYNOPSIS and
+DESCRIPTION are written here. The page has no date, so that it changes only where a command does.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import textwrap
@@ -13,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from provd import __version__
+from provd import __version__, places
 from provd.cli.app import SECTIONS, app
 from provd.cli.command import Command, Group
 from provd.cli.topics import TOPICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _WIDTH: Final = 70
 """Characters of a line, before those that roff needs."""
@@ -39,11 +40,7 @@ provd is a daemon that knows what each memory rests on (files, directories,
 globs, other memories, objects that actions declare) and answers, with evidence.
 Unknown counts as dirty. Age is no term in the answer.
 """
-_FILES: Final = (
-    ("$XDG_CONFIG_HOME/provd/config.toml", "the configuration, ~/.config/provd/config.toml where that is not set"),
-    ("$XDG_STATE_HOME/provd", "the state, ~/.local/state/provd where that is not set; $PROVD_STATE_DIR names another"),
-    ("$XDG_RUNTIME_DIR/provd/provd.sock", "the socket; $PROVD_SOCKET names another"),
-)
+_FILES: Final = (places.config_place, places.state_place, places.socket_place)
 
 
 def page() -> str:
@@ -67,8 +64,16 @@ def _lines() -> Iterator[str]:
         yield f"{_sentence(what)}"
         yield from _verbatim(text.splitlines())
     yield ".SH FILES"
-    for file, what in _FILES:
-        yield from (".TP", f".I {_text(file)}", _text(what) + ".")
+    for place in _FILES:
+        what, turn = _described(place)
+        yield from (".TP", f".I {_text(what)}", *_paragraph(turn))
+
+
+def _described(place: Callable[..., places.Place]) -> tuple[str, str]:
+    """What a place is, and where it is looked for: how its docstring begins, and "In turn: ..."."""
+    first, _, rest = (inspect.getdoc(place) or "").partition("\n\n")
+    turn = next(part for part in f"{first}\n\n{rest}".split("\n\n") if "In turn: " in part)
+    return re.split(r"[.,]", first)[0], turn[turn.index("In turn: ") :].replace("`", "")
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:

@@ -39,6 +39,12 @@ def parts(dep: bytes) -> tuple[bytes, bytes]:
     return (word[1], dep[word.end() :]) if word else (b"file", dep)
 
 
+def named(item: dict[str, Any]) -> bytes:
+    """What an item of an answer is about, to the absolute path: as it was put it may be relative to another root."""
+    dep = local_path(item["dep"])
+    return dep if item.get("path") is None else parts(dep)[0] + b":" + local_path(item["path"])
+
+
 def dependency(argument: str) -> str | dict[str, WirePath]:
     """A dependency or a write, its path made absolute; what the daemon has to judge is left to it."""
     raw = os.fsencode(argument)
@@ -46,6 +52,11 @@ def dependency(argument: str) -> str | dict[str, WirePath]:
     if kind in PATH_KINDS and rest:
         raw = kind + b":" + _joined(rest, kind)
     return _travelling(raw)
+
+
+def is_object(write: str) -> bool:
+    """Whether a write names something that is no file."""
+    return parts(write.encode())[0] == b"object"
 
 
 def file(path: WirePath) -> str | dict[str, WirePath]:

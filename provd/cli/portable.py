@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from provd import __version__
-from provd.cli import codes, names, output
+from provd.cli import codes, exact, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -70,34 +70,16 @@ class LineClient(Client):
     def decode(self, line: bytes) -> Any:
         """The answer, with its numbers as text where Python has none for them."""
         self._came = line
-        return _value(line.decode())
+        return exact.value(line.decode())
 
     def lines(self) -> Iterator[str]:
         """The entries of the last answer, each as it came."""
         text = self._came.decode()
         at = text.index(_ENTRIES) + len(_ENTRIES)
         while text[at] != "]":
-            end = _JSON.raw_decode(text, at)[1]
+            end = exact.JSON.raw_decode(text, at)[1]
             yield text[at:end]
             at = end + (text[end] == ",")
-
-
-def _integer(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:  # more digits than Python reads
-        return text
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
-
-
-_JSON: Final = json.JSONDecoder(parse_int=_integer, parse_float=str, parse_constant=_constant)
-
-
-def _value(text: str) -> Any:
-    return _JSON.decode(text)
 
 
 @click.command(
@@ -206,6 +188,7 @@ class _Taking:
         self._asked: Json = {}
         self._numbers = itertools.count(1)
         self._ended: int | None = None
+        self._read = 0
         self.counts = dict.fromkeys(_OUTCOMES, 0)
         self.refused: list[Json] = []
         self._refused = 0
@@ -215,7 +198,7 @@ class _Taking:
         raw = self._source.readline(MAX_LINE + 1)
         next(self._numbers)
         try:
-            header = _value(raw.decode())
+            header = exact.value(raw.decode())
         except ValueError:
             header = None
         if not isinstance(header, dict) or _HEADER not in header:
@@ -238,6 +221,7 @@ class _Taking:
         size = 0
         while raw := self._source.readline(MAX_LINE + 1):
             number = next(self._numbers)
+            self._read += bool(raw.strip())
             text = self._checked(number, raw)
             if text is None:
                 continue
@@ -260,12 +244,13 @@ class _Taking:
             return None
         try:
             text = raw.decode().strip()
-            value = _value(text)
+            value = exact.value(text)
         except (ValueError, RecursionError) as error:
             self._refuse(number, {"code": "parse", "message": f"no JSON: {error}", "hint": "export it again"})
             return None
         if isinstance(value, dict) and _END in value:
             self._ended = value[_END]
+            self._read -= 1
             return None
         return text
 
@@ -307,4 +292,9 @@ class _Taking:
             output.complain(f"{many} not taken, all others were", "mend these lines, and import the file again")
         if self._ended is None:
             output.complain(f"{self._file} was cut short: it has no last line", "export it again, and import that")
-        return codes.REFUSED if self._refused or self._ended is None else 0
+        elif self._ended != self._read:
+            output.complain(
+                f"{self._file} has {output.count(self._read, 'line', 'lines')} and says that there are {self._ended}",
+                "lines are missing or were added: export it again, and import that",
+            )
+        return codes.REFUSED if self._refused or self._ended != self._read else 0

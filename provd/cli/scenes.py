@@ -82,5 +82,5 @@ SCENES: Final = (
 
 ENDING: Final = """\
 All of that was real: a daemon of its own, in a scratch directory that is gone now. To keep one:
-  provd run --root DIR        watch a directory of yours, in the foreground
+  provd start --root DIR      watch a directory of yours, in the background
   provd help                  the commands, and where to read on"""

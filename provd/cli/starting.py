@@ -109,8 +109,8 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
     if service is not None:
         _no_backend(backend, service)
     state = places.state_dir(at.state)
-    _would_start(service, socket, timeout)
     done = "restarted" if service is not None and service.runs else "started"
+    _would_start(service, socket, timeout)
     if service is None or not serving.runs_it(service, socket, timeout):
         client = background.reached(socket, timeout)
         if client is not None:

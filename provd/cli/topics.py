@@ -36,7 +36,6 @@ several keys it is dirty if any is, else unknown if any is not fresh.
   get                                    4 where there is nothing to hand out
   exec                                   exits as its command does; before it is
                                          run 2, 3, 5; 126 and 127 as a shell
-  hook                                   0 always
 
 An error says on stderr what, why, and what to type next; with --json it is
 on stdout too: {"error": {"code", "message", "hint"}}.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import codes, output
+from provd.cli import codes, names, output
+from provd.client import wire_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,7 +51,7 @@ def brief(verdict: Json) -> Iterator[str]:
 
 def dependency(item: Json) -> str:
     """What an item of evidence is about."""
-    return output.name(item["dep"]) if item.get("dep") is not None else "the entry itself"
+    return output.name(wire_path(names.named(item))) if item.get("dep") is not None else "the entry itself"
 
 
 def more(verdict: Json) -> int:

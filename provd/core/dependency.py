@@ -61,6 +61,11 @@ class Dependency(msgspec.Struct, frozen=True, array_like=True):
     name: bytes
     text: bytes
 
+    @property
+    def explicit(self) -> bool:
+        """Whether the text says the whole name by itself, in whatever root it is read."""
+        return self.text in (self.name, self.kind.encode() + b":" + self.name)
+
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
     """One member of a set.
@@ -94,9 +99,10 @@ def hasher(algorithm: str) -> Hasher:
     raise errors.DependencyMalformed(f"unknown digest algorithm {algorithm!r}", "use xxh3, sha256 or blake2b")
 
 
-def parse(text: bytes, root: bytes | None) -> Dependency:
+def parse(text: bytes, root: bytes | None, name: bytes | None = None) -> Dependency:
     """The dependency that `text` names; relative paths are joined to `root`.
 
+    An absolute `name` says what it names, where that is known; of a text that names a path only the kind counts then.
     Raises DependencyMalformed, DependencyUnsupported, and RootAmbiguous where a relative path has no root.
     """
     if b"\0" in text:
@@ -119,20 +125,29 @@ def parse(text: bytes, root: bytes | None) -> Dependency:
     if not rest:
         raise errors.DependencyMalformed(f"{shown!r} names nothing", f"write what follows {kind_name}:")
     if kind not in PATH_KINDS:
-        if len(rest) > MAX_NAME:
-            raise errors.LimitExceeded(f"an object id or key is {len(rest)} bytes long", f"at most {MAX_NAME} bytes")
-        try:
-            rest.decode()
-        except UnicodeDecodeError:
-            raise errors.DependencyMalformed(f"{shown!r} is not UTF-8", "object ids and keys are text") from None
-        return Dependency(kind, rest, text)
-    if not rest.startswith(b"/"):
+        if name is not None:
+            raise errors.DependencyMalformed(f"{shown!r} has a path", f"what follows {kind}: says it all")
+        return _by_word(kind, rest, text, shown)
+    if name is not None:
+        rest = name
+    elif not rest.startswith(b"/"):
         rest = _below(root, kind, shown) + b"/" + rest
     most = MAX_PATTERN if kind in PATTERN_KINDS else MAX_PATH
     if len(rest) > most:
         raise errors.LimitExceeded(f"{kind}: names {len(rest)} bytes", f"at most {most}")
     if kind in PATTERN_KINDS:
         glob.compile_pattern(rest)  # raises where it does not parse
+    return Dependency(kind, rest, text)
+
+
+def _by_word(kind: Kind, rest: bytes, text: bytes, shown: str) -> Dependency:
+    """An object or an entry."""
+    if len(rest) > MAX_NAME:
+        raise errors.LimitExceeded(f"an object id or key is {len(rest)} bytes long", f"at most {MAX_NAME} bytes")
+    try:
+        rest.decode()
+    except UnicodeDecodeError:
+        raise errors.DependencyMalformed(f"{shown!r} is not UTF-8", "object ids and keys are text") from None
     return Dependency(kind, rest, text)
 
 

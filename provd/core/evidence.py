@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.records import wire_name
 from provd.core.verdict import Fault, Judgement, Verdict
 
@@ -67,8 +68,16 @@ def to_wire(judgement: Judgement, *, clock: str, mutation: MutationOf, key: str 
     return answer
 
 
+def named(dep: Dependency) -> dict[str, Any]:
+    """A dependency as it was put, with the absolute `path` where that does not say it: elsewhere it means another."""
+    told: dict[str, Any] = {"dep": wire_name(dep.text)}
+    return told if dep.explicit or dep.kind not in PATH_KINDS else told | {"path": wire_name(dep.name)}
+
+
 def _item(fault: Fault, mutation: MutationOf) -> dict[str, Any]:
-    item: dict[str, Any] = {"dep": None if fault.dep is None else wire_name(fault.dep.text), "why": fault.why}
+    item: dict[str, Any] = (
+        {"dep": None, "why": fault.why} if fault.dep is None else named(fault.dep) | {"why": fault.why}
+    )
     if fault.was is not None:
         item["was"] = fault.was
     if fault.now is not None:

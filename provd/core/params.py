@@ -132,6 +132,7 @@ class EntryPut(Scoped, frozen=True, kw_only=True):
     fetched_at: str | None = None
     as_of: Literal["put"] | None = None
     based_on: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    based_on_record: Annotated[int, msgspec.Meta(ge=0)] | None = None
     session: Short | None = None
     turn: Turn | None = None
     meta: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET

@@ -22,6 +22,21 @@ Token = Callable[[int], str | None]
 Moved = tuple[bytes, bytes]
 """A directory, and where it is now."""
 
+
+class Origin(msgspec.Struct, frozen=True, array_like=True):
+    """How the store called a precedent that wrote it first: the tokens of its version and of its newest record.
+
+    `here` is its newest record here as long as nothing was added to what came.
+    """
+
+    made: str
+    renewed: str
+    here: int
+
+
+OriginOf = Callable[[EntryId, int], Origin | None]
+"""The origin of a key's precedent of that version, None where this store wrote it."""
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Position = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _SPECIAL: Final = re.compile(rb"[*?\[]")
@@ -78,14 +93,19 @@ class Rested(msgspec.Struct, frozen=True):
 _lines: Final = msgspec.json.Decoder(Line)
 
 
-def line(precedent: Precedent, token: Token) -> bytes:
-    """A precedent as one line of JSON, without its end."""
+def _nowhere(_entry_id: EntryId, _version: int) -> None:
+    """No precedent comes from another store."""
+
+
+def line(precedent: Precedent, token: Token, origin_of: OriginOf = _nowhere) -> bytes:
+    """A precedent as one line of JSON, without its end. What was imported keeps its name from store to store."""
     entry = precedent.entry
+    origin = origin_of(entry.id, entry.version)
     told: dict[str, Any] = wire_scope(entry.id.scope) | {
         "key": entry.id.key,
         "version": entry.version,
-        "made": token(entry.version),
-        "renewed": token(entry.renewed),
+        "made": token(entry.version) if origin is None else origin.made,
+        "renewed": origin.renewed if origin is not None and origin.here == entry.renewed else token(entry.renewed),
         "clock": token(entry.clock),
         "standing": str(entry.standing),
         "reason": precedent.reason or None,
@@ -96,21 +116,24 @@ def line(precedent: Precedent, token: Token) -> bytes:
         "turn": entry.turn,
     }
     told = {name: value for name, value in told.items() if value is not None}
-    told["deps"] = None if entry.deps is None else [_rests(kept, entry.id.scope, token) for kept in entry.deps]
+    told["deps"] = None
+    if entry.deps is not None:
+        told["deps"] = [_rests(kept, entry.id.scope, token, origin_of) for kept in entry.deps]
     for name, raw in (("meta", precedent.meta), ("value", precedent.value)):
         if raw is not None:
             told[name] = msgspec.Raw(raw)
     return msgspec.json.encode(told)
 
 
-def _rests(kept: Kept, scope: bytes, token: Token) -> dict[str, Any]:
+def _rests(kept: Kept, scope: bytes, token: Token, origin_of: OriginOf) -> dict[str, Any]:
     dep = kept.dep
     told: dict[str, Any] = {"dep": wire_name(dep.text)}
     if dep.kind is Kind.ENTRY:
         if kept.version is not None:
             told["version"] = kept.version
         if kept.version:
-            told["made"] = token(kept.version)
+            origin = origin_of(EntryId(scope, dep.name.decode()), kept.version)
+            told["made"] = token(kept.version) if origin is None else origin.made
         return told
     if dep.kind in PATH_KINDS:
         if not _said(dep, scope):
@@ -124,7 +147,7 @@ def _rests(kept: Kept, scope: bytes, token: Token) -> dict[str, Any]:
 
 def _said(dep: Dependency, scope: bytes) -> bool:
     """Whether the text alone leads to the name, in the scope that the line names."""
-    if dep.text == dep.name or dep.text == dep.kind.encode() + b":" + dep.name:
+    if dep.explicit:
         return True
     try:
         return parse(dep.text, scope if scope.startswith(b"/") else None).name == dep.name
@@ -151,10 +174,13 @@ def root_of(told: Line) -> bytes | None:
     """The root that a line names, None where it names a scope; raises InvalidParams."""
     if told.root is None:
         return None
-    root = params.name_bytes(told.root)
-    if not root.startswith(b"/") or b"\0" in root:
-        raise errors.InvalidParams("the root of a line is no absolute path", _NO_PATH)
-    return root.rstrip(b"/") or b"/"
+    return _absolute(params.name_bytes(told.root), "root").rstrip(b"/") or b"/"
+
+
+def _absolute(path: bytes, field: str) -> bytes:
+    if not path.startswith(b"/") or b"\0" in path:
+        raise errors.InvalidParams(f"the {field} of a line is no absolute path", _NO_PATH)
+    return path
 
 
 def entry_id(told: Line, root: bytes | None, moved: Moved | None) -> EntryId:
@@ -165,13 +191,7 @@ def entry_id(told: Line, root: bytes | None, moved: Moved | None) -> EntryId:
 def rested(given: LineDependency, root: bytes | None, moved: Moved | None) -> Rested:
     """A dependency of a line whose root is `root`, before it moved; raises DependencyMalformed and its kin."""
     text = params.name_bytes(given.dep)
-    if given.path is None:
-        dep = parse(text, root)
-    else:
-        kind, _, _ = text.partition(b":")
-        name = params.name_bytes(given.path)
-        dep = parse((kind if kind in _PATH_WORDS else b"file") + b":" + name, None)
-        dep = Dependency(dep.kind, dep.name, text)
+    dep = parse(text, root, None if given.path is None else _absolute(params.name_bytes(given.path), "path"))
     dep = _moved_dependency(dep, moved)
     digest = None if given.digest is None else check_digest(dep, given.digest)
     if dep.kind in PATH_KINDS:
@@ -179,9 +199,6 @@ def rested(given: LineDependency, root: bytes | None, moved: Moved | None) -> Re
     if digest is not None:
         raise errors.DependencyMalformed("an entry: of a line has a digest", "its version is told as version and made")
     return Rested(Kept(dep, version=0 if given.version == 0 else None), given.made if given.version else None)
-
-
-_PATH_WORDS: Final = frozenset(kind.value.encode() for kind in PATH_KINDS)
 
 
 def _moved_dependency(dep: Dependency, moved: Moved | None) -> Dependency:

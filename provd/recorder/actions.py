@@ -7,7 +7,7 @@ begin makes its objects a gap, since the agent may go on all the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -31,6 +31,10 @@ MAX_AFFECTED: Final = 10_000
 _KEYS_TOLD: Final = 100
 _PATIENCE: Final = 2.0
 _ATTEMPTS: Final = 16
+GRACE: Final = 10.0
+"""Seconds from the start on in which an action that was held before can be taken over."""
+NOBODY: Final = 0
+"""The holder of what nobody holds: connections are numbered from 1 on."""
 _BARRIER: Final = 5.0
 """Seconds for which a begin or an end waits for what happened before it to be recorded."""
 
@@ -82,6 +86,8 @@ class Actions:
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
+        self.stopping = False
+        """Whether connections close because the daemon ends: then what may be taken over waits for the next run."""
 
     async def begin(self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool) -> Any:
         """`action.begin`, `action.record`; raises ActionStale, DependencyMalformed and what does not parse."""
@@ -148,14 +154,23 @@ class Actions:
 
     def closed(self, holder: int) -> None:
         """A connection closed: what it holds has failed."""
-        asyncio.ensure_future(self._end_held(holder)).add_done_callback(_ignore)
+        command = partial(part_held if self.stopping else end_held, holder=holder)
+        asyncio.ensure_future(self._let_go(holder, command)).add_done_callback(_ignore)
 
-    async def _end_held(self, holder: int) -> None:
-        with self._store.view() as view:
-            holds = any(action.hold and action.holder == holder for action in view.actions())
-        if holds:
+    async def wait_for_holders(self) -> None:
+        """What was held when the daemon ended has failed, if nobody takes it over soon."""
+        if self._holds(NOBODY):
+            await asyncio.sleep(GRACE)
+            await self._let_go(NOBODY, partial(end_held, holder=NOBODY))
+
+    async def _let_go(self, holder: int, command: Callable[[Writer], None]) -> None:
+        if self._holds(holder):
             await self._watch.recorded(_BARRIER)
-        await self._store.submit(partial(end_held, holder=holder))
+        await self._store.submit(command)
+
+    def _holds(self, holder: int) -> bool:
+        with self._store.view() as view:
+            return any(action.hold and action.holder == holder for action in view.actions())
 
 
 def action_wire(action: OpenAction) -> dict[str, Any]:
@@ -263,7 +278,7 @@ def _open(writer: Writer, begin: Begin, seq: int) -> None:
         begin.session,
         begin.turn,
         begin.note,
-        begin.holder if begin.hold else 0,
+        begin.holder if begin.hold else NOBODY,
         b"" if begin.op is None else writer.op_key(begin.about, begin.op),
     )
     writer.put_action(action)
@@ -307,16 +322,31 @@ def end(writer: Writer, action_id: int, outcome: Outcome) -> int:
     return seq
 
 
-def end_held(writer: Writer, holder: int | None = None) -> None:
-    """Ends as failed what the connection `holder` holds, or with None all that is held: no connection is left.
+def end_held(writer: Writer, holder: int) -> None:
+    """Ends as failed what the connection `holder` holds.
 
     A begin that ended so is forgotten: who tries it again begins anew.
     """
     for action in writer.actions():
-        if action.hold and holder in {None, action.holder}:
+        if action.hold and action.holder == holder:
             end(writer, action.id, Outcome.FAILED)
             if action.op:
                 writer.drop_answer(action.op)
+
+
+def part_held(writer: Writer, holder: int | None = None) -> None:
+    """Parts the daemon from the connection `holder`, or with None from all: it ends, or began anew.
+
+    Who holds an action may still be at it. One that began with an `op` can be taken over, and stays open for that: a
+    write that comes after somebody looked at the object again would else be nobody's. Any other has failed.
+    """
+    for action in writer.actions():
+        if not action.hold or holder not in {None, action.holder}:
+            continue
+        if action.op:
+            writer.put_action(msgspec.structs.replace(action, holder=NOBODY))
+        else:
+            end(writer, action.id, Outcome.FAILED)
 
 
 def affects(writer: Writer, begin: Begin) -> dict[str, Any]:

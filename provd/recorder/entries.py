@@ -68,6 +68,7 @@ class Entries:
             stored=stored,
             identity=await _identity(stored.value),
             based_on=asked.based_on,
+            based_on_record=asked.based_on_record,
             session=asked.session,
             turn=asked.turn,
             op=asked.op,
@@ -149,6 +150,7 @@ class Entries:
             fetched_at=asked.fetched_at,
             as_of=asked.as_of,
             based_on=there.version,
+            based_on_record=None if asked.deps is not None else there.renewed,
             session=asked.session,
             turn=asked.turn,
             meta=asked.meta,
@@ -169,7 +171,7 @@ class Entries:
 
         def command(writer: Writer) -> bool:
             there = writer.entry(entry_id)
-            if there is None and not writer.archived(entry_id):
+            if there is None and next(writer.archived(entry_id), None) is None:
                 return False
             version = there.version if there else 0
             event = records.EntryEvent.FORGOTTEN

@@ -8,30 +8,32 @@ before changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
 from provd.clocks import Clocks
-from provd.core import clock, errors, params, portable, records
-from provd.core import entry as entries
-from provd.core.dependency import PATH_KINDS, Kind, base
+from provd.core import errors, params, records
+from provd.core.dependency import PATH_KINDS, base
 from provd.core.entry import Entry, EntryId, Kept, Standing
 from provd.core.facts import Question
-from provd.core.portable import Line, Moved, Rested
+from provd.core.portable import Moved, Origin
 from provd.core.verdict import Verdict
 from provd.inquiry import Findings, Inquiry, Unread, settle_again
+from provd.recorder.arriving import Coming, Understood, refused, slices, understood
 from provd.recorder.putting import MAX_ENTRIES, Ground, InTheWay, need_no_cycle
 from provd.resolver import Resolver, absolute
 from provd.store import Store, Writer
-from provd.store.keys import Stored
-from provd.store.precedents import Imported, Precedents, note_imported, note_wanted
+from provd.store.keys import Waits
+from provd.store.precedents import Imported, Precedents, note_imported, note_origin, note_waiting
 
-_SLICE: Final = 250
-"""Lines taken in one command: others are committed in between."""
+_NEVER: Final = -1
+"""Before every position: the precedent is here, and no evidence of it was taken from a line."""
+Grounds = list[tuple[int, str, str]]
+"""What an entry waits for, as in Waits."""
 _PATIENCE: Final = 30.0
 _ATTEMPTS: Final = 16
 
@@ -44,27 +46,6 @@ class Outcome(StrEnum):
     REPLACED = "replaced"
     LATE = "late"
     UNCHANGED = "unchanged"
-
-
-class Coming(msgspec.Struct, frozen=True):
-    """A line, understood. `clock` is the position that its clock is worth here, `own` whether its version is ours.
-
-    `made` and `renewed` are its version and its newest record as positions of the store that wrote it.
-    """
-
-    id: EntryId
-    line: Line
-    deps: tuple[Rested, ...] | None
-    identity: bytes
-    clock: int
-    own: bool
-    made: int
-    renewed: int
-
-    @property
-    def stored(self) -> Stored:
-        """Its value and meta."""
-        return Stored(*portable.stored(self.line))
 
 
 class Contested(msgspec.Struct, frozen=True):
@@ -84,20 +65,19 @@ class Importing:
         """`entry.import`; raises RootMissing, InvalidParams, StoreFull (what was taken before stays)."""
         moved = await self._moved(asked.moved, foreign=foreign)
         counts: Counter[str] = Counter({str(outcome): 0 for outcome in Outcome})
-        refused: list[dict[str, Any]] = []
-        for start in range(0, len(asked.entries), _SLICE):
-            coming: list[tuple[int, Coming]] = []
-            for index, raw in enumerate(asked.entries[start : start + _SLICE], start):
-                try:
-                    coming.append((index, self._understood(bytes(raw), moved)))
-                except errors.RequestError as e:
-                    refused.append(_refused(index, e))
-            for index, outcome in await self._taken(coming, foreign=foreign):
+        bad: list[dict[str, Any]] = []
+        for lines in slices(asked.entries):
+            # In a thread, as others wait for the loop; not in a worker: those may all hang.
+            told = await asyncio.to_thread(understood, lines, moved, self._clocks, self._clocks.head())
+            bad += told.refused
+            if not foreign:
+                told = told.at(await self._resolver.scopes(told.scopes()))
+            for index, outcome in await self._taken(told, foreign=foreign):
                 if isinstance(outcome, errors.RequestError):
-                    refused.append(_refused(index, outcome))
+                    bad.append(refused(index, outcome))
                 else:
                     counts[str(outcome)] += 1
-        return {**counts, "refused": sorted(refused, key=lambda one: int(one["index"]))}
+        return {**counts, "refused": sorted(bad, key=lambda one: int(one["index"]))}
 
     async def _moved(self, move: params.Move | None, *, foreign: bool) -> Moved | None:
         if move is None:
@@ -105,36 +85,10 @@ class Importing:
         place = await self._resolver.place(move.to, foreign=foreign)
         return absolute(params.name_bytes(move.source), "source"), place.need_scope()
 
-    def _understood(self, raw: bytes, moved: Moved | None) -> Coming:
-        """A line as this store reads it; raises RequestError."""
-        told = portable.decode(raw)
-        root = portable.root_of(told)
-        deps = None if told.deps is None else tuple(portable.rested(dep, root, moved) for dep in told.deps)
-        made, renewed = self._clocks.since(told.made), self._clocks.since(told.renewed)
-        since = None if told.clock is None else self._clocks.since(told.clock)
-        for dep in deps or ():
-            if dep.made is not None:
-                clock.parse(dep.made)
-        value, _ = portable.stored(told)
-        own = made.exact and renewed.exact
-        return Coming(
-            id=portable.entry_id(told, root, moved),
-            line=told,
-            deps=deps,
-            identity=b"" if value is None else entries.identity(value),
-            clock=since.position if own and since is not None else self._clocks.started - 1,
-            own=own,
-            made=clock.parse(told.made).position,
-            renewed=clock.parse(told.renewed).position,
-        )
-
-    async def _taken(
-        self, coming: Sequence[tuple[int, Coming]], *, foreign: bool
-    ) -> list[tuple[int, Outcome | errors.RequestError]]:
+    async def _taken(self, told: Understood, *, foreign: bool) -> list[tuple[int, Outcome | errors.RequestError]]:
         """What became of each of some lines."""
-        reals: dict[bytes, bytes] = {}
-        if not foreign:
-            reals = await self._resolver.real_bases(dep.kept.dep for _, one in coming for dep in one.deps or ())
+        coming = told.coming
+        reals = {} if foreign else await self._resolver.real_paths(told.bases)
         bring = [Bring(one, reals, self._clocks, foreign=foreign) for _, one in coming]
         results = await self._store.submit(lambda writer: [_alone(one, writer) for one in bring])
         out: list[tuple[int, Outcome | errors.RequestError]] = []
@@ -171,10 +125,6 @@ def _alone(bring: Bring, writer: Writer) -> Result | errors.RequestError:
         return e
 
 
-def _refused(index: int, error: errors.RequestError) -> dict[str, Any]:
-    return {"index": index, "code": error.code, "message": error.message, "hint": error.hint}
-
-
 class Bring:
     """One line, inside a transaction. Until it `may_judge`, what is contested is only told."""
 
@@ -186,15 +136,20 @@ class Bring:
         self.foreign = foreign
         self._reals = reals
         self._clocks = clocks
+        self._known: Imported | None = None
 
     def __call__(self, writer: Writer) -> Result:
         coming = self.coming
         precedents = Precedents(writer)
         known = precedents.imported(coming.id, coming.line.made)
-        if known is None and coming.own and precedents.holds(coming.id, coming.made, coming.renewed):
-            return Outcome.UNCHANGED
+        if known is None and coming.mine:
+            held = precedents.held(coming.id, coming.made, coming.renewed if coming.own else None)
+            if held is not None and coming.own:
+                return Outcome.UNCHANGED
+            known = None if held is None else Imported(held.version, _NEVER, identity=held.identity)
+        self._known = known
         revoked = coming.line.standing == "revoked"
-        if known is not None and (revoked or coming.renewed <= known.renewed):
+        if known is not None and (revoked or not coming.is_newer(known)):
             return Outcome.UNCHANGED
         active = writer.entry(coming.id)
         self._check(writer, active)
@@ -203,7 +158,7 @@ class Bring:
             return self._archive(writer, entry, active, coming.line.reason or "superseded", Outcome.ARCHIVED)
         if active is None:
             return self._activate(writer, entry, wanted, None)
-        same = active.version == known.version if known is not None else self._is_equal(active)
+        same = self._is_same(active)
         if not self.may_judge:
             return Contested()
         displaces = self._displaces(writer, entry, active)
@@ -211,13 +166,27 @@ class Bring:
             return displaces
         if displaces:
             return self._activate(writer, entry, wanted, active, same=same)
-        if not same:
+        if not same and (known is None or known.identity != coming.identity):
             return self._archive(writer, entry, active, "late", Outcome.LATE)
-        self._note(writer, active.version)
+        if known is None:
+            self._note(writer, active.version, renewed=_NEVER)
         return Outcome.UNCHANGED
 
-    def _is_equal(self, active: Entry) -> bool:
-        return bool(self.coming.identity) and active.identity == self.coming.identity
+    def _is_same(self, active: Entry) -> bool:
+        """Whether the line is of the precedent that stands: its version goes by its value, whatever the line's name.
+
+        Where there is no value it is the same under the same name, as long as it rests on the same.
+        """
+        if self.coming.identity or active.identity:
+            return active.identity == self.coming.identity
+        if (
+            self._known is None
+            or self._known.version != active.version
+            or (self.coming.deps is None) != (active.deps is None)
+        ):
+            return False
+        there = [(kept.dep.kind, kept.dep.name) for kept in active.deps or ()]
+        return there == [(one.kept.dep.kind, one.kept.dep.name) for one in self.coming.deps or ()]
 
     def _check(self, writer: Writer, active: Entry | None) -> None:
         if active is None and writer.count("entries") >= MAX_ENTRIES:
@@ -240,15 +209,18 @@ class Bring:
 
     # what it becomes
 
-    def _entry(self, writer: Writer) -> tuple[Entry, list[Rested]]:
-        """The entry, as of the next position, and those of its `entry:` dependencies that are not here yet."""
+    def _entry(self, writer: Writer) -> tuple[Entry, Grounds]:
+        """The entry, as of the next position, and those of its `entry:` dependencies that are not here yet.
+
+        Each of these is told as its index, the key, and the token of the version that it named.
+        """
         coming, line, position = self.coming, self.coming.line, writer.head() + 1
         kept: list[Kept] = []
-        wanted: list[Rested] = []
-        for dep in coming.deps or ():
+        wanted: Grounds = []
+        for index, dep in enumerate(coming.deps or ()):
             version = None if dep.made is None else self._version(writer, dep.kept, dep.made)
             if dep.made is not None and version is None:
-                wanted.append(dep)
+                wanted.append((index, dep.kept.dep.name.decode(), dep.made))
             real = self._reals.get(base(dep.kept.dep)) if dep.kept.dep.kind in PATH_KINDS else None
             version = dep.kept.version if version is None else version
             kept.append(msgspec.structs.replace(dep.kept, real=real, version=version))
@@ -270,14 +242,21 @@ class Bring:
 
     def _version(self, writer: Writer, kept: Kept, made: str) -> int | None:
         """The version here of what an `entry:` dependency rested on there; None where that is not here."""
-        known = Precedents(writer).imported(_below(self.coming.id, kept), made)
+        below, precedents = _below(self.coming.id, kept), Precedents(writer)
+        known = precedents.imported(below, made)
         if known is not None:
             return known.version
-        since = self._clocks.since(made)
-        return since.position if since.exact else None
+        since = self._clocks.since(made, writer.head())
+        return since.position if since.exact and precedents.held(below, since.position) else None
 
     def _activate(
-        self, writer: Writer, entry: Entry, wanted: list[Rested], active: Entry | None, *, same: bool = False
+        self,
+        writer: Writer,
+        entry: Entry,
+        wanted: Grounds,
+        active: Entry | None,
+        *,
+        same: bool = False,
     ) -> Outcome:
         if active is not None and same:
             entry = msgspec.structs.replace(
@@ -289,15 +268,16 @@ class Bring:
         superseded = active.version if active is not None and not same else None
         self._record(writer, entry.version, superseded)
         writer.put_entry(entry, self.coming.stored, {})
+        self._name(writer, entry)
+        note_waiting(writer, entry, wanted)
         self._note(writer, entry.version)
-        for dep in wanted:
-            note_wanted(writer, _below(entry.id, dep.kept), dep.made or "", entry.id, entry.version)
         return Outcome.ADDED if active is None else Outcome.REPLACED
 
     def _archive(self, writer: Writer, entry: Entry, active: Entry | None, reason: str, told: Outcome) -> Outcome:
         self._record(writer, 0 if active is None else active.version, None)
         writer.archive(msgspec.structs.replace(entry, standing=Standing.REVOKED), reason, self.coming.stored)
-        self._note(writer, entry.version)
+        self._name(writer, entry)
+        self._note(writer, entry.version, None if self.coming.line.standing == "active" else _NEVER)
         return told
 
     def _record(self, writer: Writer, version: int, superseded: int | None) -> None:
@@ -307,27 +287,46 @@ class Bring:
             records.EntryChange(writer.now, event, there.scope, there.key, version, superseded, line.session, line.turn)
         )
 
-    def _note(self, writer: Writer, version: int) -> None:
-        """Keeps what the line is here, and tells those that waited for it."""
-        made, there = self.coming.line.made, self.coming.id
-        for waiting in note_imported(writer, there, made, Imported(version, self.coming.renewed)):
-            entry = writer.entry(waiting)
-            if entry is not None:
-                _rest_on(writer, entry, there, version)
+    def _name(self, writer: Writer, entry: Entry) -> None:
+        """What is new here keeps the name that it came with, so that it is known where it comes home.
+
+        Two precedents of this store have never the same name.
+        """
+        line = self.coming.line
+        there = Precedents(writer).origin(entry.id, entry.version)
+        if there.made == line.made if there is not None else self._known is None and entry.version == entry.renewed:
+            note_origin(writer, entry.id, entry.version, Origin(line.made, line.renewed, entry.renewed))
+
+    def _note(self, writer: Writer, version: int, renewed: int | None = None) -> None:
+        """Keeps what the line is here and how new its evidence, and tells those that waited for it.
+
+        A name that has another value in the line than it had stays with that one: who rests on it was made from that.
+        """
+        coming, known = self.coming, self._known
+        identity = coming.identity
+        if known is not None and known.identity != identity:
+            version, identity = known.version, known.identity
+        here = Imported(version, coming.renewed if renewed is None else renewed, coming.source, identity)
+        for entry, waits in note_imported(writer, coming.id, coming.line.made, here):
+            _rest_on(writer, entry, waits, coming, version)
 
 
 def _below(entry_id: EntryId, kept: Kept) -> EntryId:
     return EntryId(entry_id.scope, kept.dep.name.decode())
 
 
-def _rest_on(writer: Writer, entry: Entry, below: EntryId, version: int) -> None:
-    """What an imported entry rests on has come: its version is known now."""
-
-    def known(kept: Kept) -> Kept:
-        waits = kept.dep.kind is Kind.ENTRY and kept.version is None and _below(entry.id, kept) == below
-        return msgspec.structs.replace(kept, version=version) if waits else kept
-
+def _rest_on(writer: Writer, entry: Entry, waits: Waits, come: Coming, version: int) -> None:
+    """What an imported entry rests on has come: its version is known now, by each dependency that named just that."""
+    named = {index for index, key, made in waits.grounds if (key, made) == (come.id.key, come.line.made)}
+    deps = [
+        msgspec.structs.replace(kept, version=version) if index in named and kept.version is None else kept
+        for index, kept in enumerate(entry.deps or ())
+    ]
     event = records.EntryEvent.IMPORTED
     position = writer.append(records.EntryChange(writer.now, event, entry.id.scope, entry.id.key, entry.version))
-    deps = tuple(map(known, entry.deps or ()))
-    writer.renew_entry(msgspec.structs.replace(entry, renewed=position, deps=deps))
+    known = msgspec.structs.replace(entry, renewed=position, deps=tuple(deps))
+    writer.renew_entry(known)
+    note_waiting(writer, known, [ground for ground in waits.grounds if ground[0] not in named])
+    origin = Precedents(writer).origin(entry.id, entry.version)
+    if origin is not None and origin.here == entry.renewed:  # nothing was added to what came with it
+        note_origin(writer, entry.id, entry.version, msgspec.structs.replace(origin, here=position))

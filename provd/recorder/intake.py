@@ -23,7 +23,7 @@ class Intake:
         self._watcher = watcher
         self._early: list[Notice] = []
         self.turns = 0
-        """How often the pump came by, to take something or to see whether anything waits."""
+        """How often the pump came by, to take something or to see whether anything waits, or got on otherwise."""
 
     def read(self) -> int:
         """Takes what the system has to tell into memory; how much lies there."""

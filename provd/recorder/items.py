@@ -1,4 +1,4 @@
-"""What was found on the disk, as items that a command writes, and what follows from writing them.
+"""What was found on the disk, as items that a command writes, what follows from writing them, and how much it was.
 
 Rule: an item is what was seen, never what is concluded from it; that is for the command, against the rows of its
 moment.
@@ -12,6 +12,19 @@ from provd.core.dependency import is_under
 from provd.core.mutation import Change, State
 from provd.core.notice import Moved
 from provd.core.records import Coverage, Gap, Origin
+
+
+class NotWrittenError(Exception):
+    """The store refused records."""
+
+
+class Counters(msgspec.Struct):
+    """Since the start: mutations recorded, files hashed, times that events were lost, scans that were begun."""
+
+    recorded: int = 0
+    hashed: int = 0
+    lost: int = 0
+    scans: int = 0
 
 
 class Looked(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-import msgspec
 import structlog
 
 from provd import faults
@@ -24,11 +23,11 @@ from provd.recorder.applying import Apply, Forget
 from provd.recorder.barriers import Barriers
 from provd.recorder.hashing import Hashing, Keep, Result
 from provd.recorder.intake import Intake
-from provd.recorder.items import Item, Outcome, named
+from provd.recorder.items import Counters, Item, NotWrittenError, Outcome, named
 from provd.recorder.looking import Looking
 from provd.recorder.owing import Owing, unwritten
 from provd.recorder.scanning import Scanning
-from provd.store import Store
+from provd.store import Store, Writer
 from provd.watch.base import Ignored, Watcher
 
 BATCH: Final = 512
@@ -42,19 +41,6 @@ PACE: Final = 0.02
 
 T = TypeVar("T")
 log = structlog.get_logger("pump")
-
-
-class NotWrittenError(Exception):
-    """The store refused records."""
-
-
-class Counters(msgspec.Struct):
-    """Since the start: mutations recorded, files hashed, times that events were lost, scans that were begun."""
-
-    recorded: int = 0
-    hashed: int = 0
-    lost: int = 0
-    scans: int = 0
 
 
 class Pump:
@@ -173,7 +159,7 @@ class Pump:
 
     @property
     def turns(self) -> int:
-        """How often it came by to take what was read; it stands still where the pump is stuck."""
+        """How often it took what was read, or was answered by the writer; it stands still where the pump is stuck."""
         return self._intake.turns
 
     @property
@@ -310,7 +296,7 @@ class Pump:
         start = 0
         while start < len(items):
             try:
-                outcome = await self._store.submit(Apply(items, start, self._calm))
+                outcome = await self._written(Apply(items, start, self._calm))
             except Exception as error:  # refused or failed: a gap says so when it can be written
                 if not self.owing:  # a full disk is told once, not with each batch
                     log.warning("records could not be written", reason=str(error))
@@ -320,6 +306,12 @@ class Pump:
             outcomes.append(outcome)
             start = outcome.next
         return outcomes
+
+    async def _written(self, command: Callable[[Writer], T]) -> T:
+        """What the writer answers. Each answer is progress: who has a thousand commands to go is not stuck."""
+        answer = await self._store.submit(command)
+        self._intake.turns += 1
+        return answer
 
     def _take_over(self, outcome: Outcome) -> None:
         self.counters.recorded += outcome.recorded
@@ -342,7 +334,7 @@ class Pump:
             return False
         root, keep, future = self._forgets.pop(0)
         try:
-            while not (outcome := await self._store.submit(Forget(root, keep))).next:
+            while not (outcome := await self._written(Forget(root, keep))).next:
                 self._take_over(outcome)
             self._take_over(outcome)
         except Exception as error:  # noqa: BLE001  rows that are left are found again when the root is added
@@ -356,7 +348,7 @@ class Pump:
             return False
         results = [Result(of, self.hashing.now(of, path), summed) for of, path, summed in found]
         try:
-            kept = await self._store.submit(Keep(results, quiet=not self._intake.waits() and not self._intake.left()))
+            kept = await self._written(Keep(results, quiet=not self._intake.waits() and not self._intake.left()))
         except Exception as error:  # noqa: BLE001  the rows still say pending, and the next scan takes them up
             if not self.owing:
                 log.warning("digests could not be written", reason=str(error))

@@ -42,6 +42,7 @@ class Put(msgspec.Struct, frozen=True):
     stored: Stored
     identity: bytes
     based_on: int | None
+    based_on_record: int | None
     session: str | None
     turn: int | str | None
     op: str | None
@@ -124,6 +125,14 @@ class Apply:
                 f"{put.id.key[:80]!r} stands at version {stands}, not {put.based_on}",
                 "get it again, then put on top of what stands",
                 version=stands,
+            )
+        newest = active.renewed if active else 0
+        if put.based_on_record is not None and put.based_on_record != newest:
+            raise errors.EntryConflict(
+                f"{put.id.key[:80]!r} was changed by record {newest}, after {put.based_on_record}",
+                "get it again, then put on top of what stands",
+                version=stands,
+                record=newest,
             )
         if active is None and writer.count("entries") >= MAX_ENTRIES:
             raise errors.LimitExceeded(f"{MAX_ENTRIES} entries are kept", "forget some")

@@ -134,14 +134,26 @@ class Roots:
         Who stops waiting stops nothing. Raises StoreFull, StoreUnusable.
         """
         path = directory.path
-        root, change = await self._store.submit(adding(directory, ignore))
-        self._keep(root)
-        if change is Change.REPLACED:
-            self._give_up(path)
-        if change is not None or path in self._failed or self._is_away(path):
-            self._begin(path, partial(self._take_up, path))
+        self._added(*await self._store.submit(adding(directory, ignore)))
         while wait and path in self._roots and path in self._tasks:  # another request may have begun it anew
             await asyncio.wait([self._tasks[path]])
+
+    async def add_all(self, directories: Sequence[Directory]) -> None:
+        """Adds directories as roots, all of them or none; they are taken up in the background.
+
+        Raises StoreFull, StoreUnusable.
+        """
+        commands = [adding(directory, None) for directory in directories]
+        for root, change in await self._store.submit(lambda writer: [command(writer) for command in commands]):
+            self._added(root, change)
+
+    def _added(self, root: Root, change: Change | None) -> None:
+        """What is to be done where a root was recorded."""
+        self._keep(root)
+        if change is Change.REPLACED:
+            self._give_up(root.path)
+        if change is not None or root.path in self._failed or self._is_away(root.path):
+            self._begin(root.path, partial(self._take_up, root.path))
 
     def _is_away(self, path: bytes) -> bool:
         """Whether a root was not there when it was looked at last, so that it is to be looked at now."""

@@ -14,7 +14,7 @@ import sys
 from provd.services import itself
 from provd.services.base import Kind, Plan, Service, ServiceError, option
 from provd.services.launchd import Launchd
-from provd.services.running import Ran, Runner, run
+from provd.services.runner import Ran, Runner, run
 from provd.services.systemd import Systemd
 
 __all__ = [

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from provd.services import owned, plist
 from provd.services.base import Plan, Service, ServiceError
-from provd.services.running import MISSING, QUICK, SLOW, Ran, run
+from provd.services.runner import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.services.base import Kind
-    from provd.services.running import Runner
+    from provd.services.runner import Runner
 
 _ADVICE: Final = "move it away, then: provd service install"
 _END_S: Final = 30.0

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from provd import places
 from provd.services import itself, owned, units
 from provd.services.base import Plan, Service, ServiceError
-from provd.services.running import MISSING, QUICK, SLOW, Ran, run
+from provd.services.runner import MISSING, QUICK, SLOW, Ran, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.services.base import Kind
-    from provd.services.running import Runner
+    from provd.services.runner import Runner
 
 _BY_HAND: Final = "provd start runs it in the background without a service manager"
 _SYSTEM_DIRECTORY: Final = "/etc/systemd/system"

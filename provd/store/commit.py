@@ -61,11 +61,18 @@ class Store:
     """The store, open. Views are for the event loop's thread; commands run in the writer's.
 
     `head` is the position of the newest durable record. `on_commit` is called in the loop after each commit
-    that moved it. Raises StoreFull, StoreUnusable, VersionMismatch when it cannot be opened.
+    that moved it, `going_on` while opening takes long and gets on (a migration). Raises StoreFull, StoreUnusable,
+    VersionMismatch when it cannot be opened.
     """
 
-    def __init__(self, directory: str, map_size: int = DEFAULT_MAP, clock: Callable[[], int] = time.time_ns) -> None:
-        self.environment = Environment(directory, map_size)
+    def __init__(
+        self,
+        directory: str,
+        map_size: int = DEFAULT_MAP,
+        clock: Callable[[], int] = time.time_ns,
+        going_on: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.environment = Environment(directory, map_size, going_on)
         self._clock = clock
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None

@@ -11,10 +11,12 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import lmdb
 
+from provd import places
 from provd.core import errors
 from provd.store import migrate, wholeness
 
@@ -63,18 +65,22 @@ _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
 class Environment:
     """The open environment and its tables, each an attribute of `tables`.
 
-    `log_id` is 16 hex digits; `set_aside` is where an unusable store went, if there was one.
+    `log_id` is 16 hex digits; `set_aside` is where an unusable store went, if there was one. `going_on` is called while
+    opening takes long and gets on.
     """
 
-    def __init__(self, directory: str, map_size: int = DEFAULT_MAP) -> None:
+    def __init__(
+        self, directory: str, map_size: int = DEFAULT_MAP, going_on: Callable[[], None] = lambda: None
+    ) -> None:
         self.directory = directory
+        self.going_on = going_on
         self._map_size = map_size
         self.set_aside: str | None = None
         self.log_id = ""
         try:
             self._open()
         except _BROKEN:
-            self.set_aside = f"{self.directory}.unusable-{time.time_ns()}"
+            self.set_aside = f"{self.directory}{places.UNUSABLE}{time.time_ns()}"
             os.rename(self.directory, self.set_aside)
             self._open()
 

@@ -1,7 +1,7 @@
 """The old store, kept beside the new one until that has proved itself.
 
-Rule: a copy has its name only when it is whole and durable, and is removed only after a daemon came up on the
-migrated store and a later one found that whole. Nothing else is ever removed.
+Rule: a copy has its name only when it is whole and durable, and is removed only after a daemon served the migrated
+store to an orderly end, or for long, and a later one found that whole. Nothing else is ever removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import msgspec
 
-from provd import faults
+from provd import faults, places
 from provd.core import errors
 
 if TYPE_CHECKING:
@@ -28,10 +28,14 @@ _DATA: Final = "data.mdb"
 _KEY: Final = b"migrated"
 
 
+Moment = tuple[list[bytes | None], list[tuple[bytes, bytes]]]
+"""What stores are told apart by."""
+
+
 class Migrated(msgspec.Struct, frozen=True):
     """What a store remembers of its migration: `before` is the old format, `at` the time (ns), `kept` the copy's name.
 
-    `up` is the run that came up on it first, empty until one did.
+    `up` is the run that proved it, empty until one did.
     """
 
     before: int
@@ -46,7 +50,7 @@ def keep(env: lmdb.Environment, directory: str, old: int) -> str:
     A copy of the same log and position that is already there is taken. Raises StoreFull, OSError, lmdb.Error; then
     nothing is left behind.
     """
-    kept = f"{directory}.format-{old}"
+    kept = f"{directory}{places.OF_FORMAT}{old}"
     partial = f"{kept}.partial"
     if os.path.lexists(kept):
         if _moment(kept) == _moment_of(env):
@@ -56,7 +60,7 @@ def keep(env: lmdb.Environment, directory: str, old: int) -> str:
     _need_space(env, directory, old)
     try:
         os.mkdir(partial, 0o700)
-        env.copy(partial, compact=True)
+        env.copy(os.fsencode(partial), compact=True)  # type: ignore[arg-type]  # its stubs know only text
         os.chmod(os.path.join(partial, _DATA), 0o600)
         for path in (os.path.join(partial, _DATA), partial):
             _sync(path)
@@ -110,10 +114,11 @@ def _mib(size: int) -> int:
     return -(-size // (1024 * 1024))
 
 
-def _moment(path: str) -> tuple[bytes | None, ...] | None:
+def _moment(path: str) -> Moment | None:
     """The moment of a store that nobody has open, None where it is none."""
     try:
-        env = lmdb.open(path, readonly=True, lock=False, max_dbs=1, map_size=os.path.getsize(os.path.join(path, _DATA)))
+        size = os.path.getsize(os.path.join(path, _DATA))
+        env = lmdb.open(os.fsencode(path), readonly=True, lock=False, max_dbs=2, map_size=size)
     except (OSError, lmdb.Error):
         return None
     try:
@@ -124,12 +129,13 @@ def _moment(path: str) -> tuple[bytes | None, ...] | None:
         env.close()
 
 
-def _moment_of(env: lmdb.Environment) -> tuple[bytes | None, ...]:
-    """The log, the position and the format of a store: two with the same are the same."""
-    meta = env.open_db(b"meta", create=False)
+def _moment_of(env: lmdb.Environment) -> Moment:
+    """The log, the position, the format and the runs of a store: two with the same are the same."""
+    meta, runs = env.open_db(b"meta", create=False), env.open_db(b"runs", create=False)
     with env.begin() as txn:
         values = [txn.get(name, db=meta) for name in (b"log", b"head", b"format")]
-        return tuple(None if value is None else bytes(value) for value in values)
+        known = [(bytes(run), bytes(first)) for run, first in txn.cursor(db=runs)]
+        return [None if value is None else bytes(value) for value in values], known
 
 
 def _sync(path: str) -> None:

@@ -17,6 +17,13 @@ from provd.core.facts import ObjectState
 _SHORT: Final = 470
 ORDERED: Final = 480
 """Bytes of a path by which keys are in path order."""
+IMPORTED: Final = b"="
+WANTED: Final = b"?"
+WAITING: Final = b"!"
+ORIGIN: Final = b"@"
+"""How the names of the rows begin that say what an import is here, who waits for one, what an entry waits for, and how
+the store called it that a precedent comes from.
+"""
 
 
 class PathState(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +65,16 @@ class Root(msgspec.Struct, frozen=True, array_like=True):
     ino: int
     ignore: tuple[str, ...] | None = None
     gap: int = 0
+
+
+class Waits(msgspec.Struct, frozen=True, array_like=True):
+    """What an imported entry waits for, as long as its newest record is at `renewed`.
+
+    Each ground is the index of the dependency, the key that it names, and the token of the version that it names.
+    """
+
+    renewed: int
+    grounds: tuple[tuple[int, str, str], ...]
 
 
 class Archived(msgspec.Struct, frozen=True, array_like=True):
@@ -116,6 +133,16 @@ def place_key(path: bytes) -> bytes:
 def object_key(name: bytes) -> bytes:
     """The key of an object."""
     return b"o" + short_hash(name)
+
+
+def wanted_name(made: str) -> bytes:
+    """How the names begin of the rows that say who waits for a precedent, by its token."""
+    return WANTED + short_hash(made.encode())
+
+
+def waiting_name(entry_id: entries.EntryId) -> bytes:
+    """How the names end of the rows that say that an entry waits."""
+    return short_hash(entry_id.scope + b"\0" + entry_id.key.encode())
 
 
 def dependent_key(entry_key_: bytes) -> bytes:

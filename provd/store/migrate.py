@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 Step = Callable[[Writer], None]
 _SLICE: Final = 10_000
 """Rows that are read, or records of which the mentions are held in memory, in one go."""
+_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of rows that are read in one go: as long as a view is open, no page of the store is used again."""
+_LONG: Final = 24 * 3600.0
+"""Seconds after which a run proves a migrated store even if it never ends orderly."""
 
 
 def from_1(writer: Writer) -> None:
@@ -51,6 +55,7 @@ def from_1(writer: Writer) -> None:
             waiting += 1
             if waiting == _SLICE:
                 writer.finish()
+                writer.going_on()
                 waiting = 0
 
 
@@ -63,13 +68,16 @@ def migrate(environment: Environment, old: int, new: int) -> None:
 
     Raises StoreFull, StoreUnusable, lmdb.Error, OSError; then the store is as it was.
     """
+    environment.going_on()
     kept = keeping.keep(environment.env, environment.directory, old)
     with _told(environment.directory, kept, old, new), environment.env.begin(write=True) as txn:
+        environment.going_on()
         environment.open_tables(txn)
         writer = Writer(environment, txn, time.time_ns())
         for number in range(old, new):
             STEPS[number](writer)
             writer.finish()
+            environment.going_on()
         keeping.remember(writer, keeping.Migrated(old, writer.now, os.path.basename(kept)))
         writer.put_meta(b"format", b"%d" % new)
         faults.point("migrate.before")
@@ -100,14 +108,16 @@ def told(view: View, directory: str) -> dict[str, Any] | None:
 
 
 async def settle(store: Store, run: str) -> str | None:
-    """Called by a run that answers: the first one on a migrated store notes that, a later one removes the copy.
+    """Called by a run that answers: removes the copy of a migrated store that an earlier run has proved.
 
     It reads the whole store before, a slice at a time. Returns the name of the copy that it removed, None if none.
     Raises StoreFull, StoreUnusable, OSError; then the copy stays and a later run tries again.
     """
-    kept = await store.submit(lambda writer: _came_up(writer, run))
-    if kept is None:
+    with store.view() as view:
+        migrated = keeping.remembered(view)
+    if migrated is None or migrated.up in {"", run}:
         return None
+    kept = migrated.kept
     for table in store.environment.tables:
         low: bytes | None = b""
         while low is not None:
@@ -117,16 +127,19 @@ async def settle(store: Store, run: str) -> str | None:
     return kept
 
 
-def _came_up(writer: Writer, run: str) -> str | None:
-    """The name of the copy where another run came up before `run`; notes `run` where it is the first one."""
+def prove(writer: Writer, run: str) -> None:
+    """Notes that a run proved a migrated store: it ends orderly, or was there long. One that crashes proves nothing."""
     migrated = keeping.remembered(writer)
-    if migrated is None:
-        return None
-    if not migrated.up:
+    if migrated is not None and not migrated.up:
         keeping.remember(writer, msgspec.structs.replace(migrated, up=run))
-    return migrated.kept if migrated.up not in {"", run} else None
+
+
+async def prove_in_time(store: Store, run: str, seconds: float = _LONG) -> None:
+    """Proves a migrated store when this run was there long; raises StoreFull, StoreUnusable."""
+    await asyncio.sleep(seconds)
+    await store.submit(lambda writer: prove(writer, run))
 
 
 def _walk(store: Store, table: str, low: bytes) -> bytes | None:
     with store.thread_view() as view:
-        return view.walk(table, low, _SLICE)
+        return view.walk(table, low, _SLICE, _BYTES)

@@ -6,43 +6,56 @@ write, so that whoever reads page by page meets everything that is there all the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
 
 import msgspec
 
 from provd.core import clock
-from provd.core.entry import EntryId
-from provd.core.portable import Precedent
+from provd.core.entry import Entry, EntryId
+from provd.core.portable import Origin, Precedent
 from provd.store import keys
+from provd.store.keys import Waits
 from provd.store.reads import View
 from provd.store.writes import Writer
 
-_IMPORTED: Final = b"="
-_WANTED: Final = b"?"
+_MAX_ROW: Final = 500
+"""Bytes of a row's key; LMDB takes some more."""
 
 
 class After(msgspec.Struct, frozen=True, array_like=True):
     """What was read last: the row of an entry, and the position of the precedent in its archive (0: the active one).
 
-    `orphans` says that all entries were read, and that `row` is one of the archive.
+    `orphans` says that all entries were read, and that `row` is one of the archive. `began` is the head at which the
+    first page was read: who has a newer version may have been passed when he had none.
     """
 
-    row: bytes = b""
-    position: int = 0
+    row: Annotated[bytes, msgspec.Meta(max_length=_MAX_ROW)] = b""
+    position: Annotated[int, msgspec.Meta(ge=0, lt=clock.MAX_POSITION)] = 0
     orphans: bool = False
+    began: int = clock.MAX_POSITION
 
 
 class Imported(msgspec.Struct, frozen=True, array_like=True):
-    """What an imported precedent is here: its version, and its newest record there, as a position."""
+    """What an imported precedent is here: its version, and the newest record of it whose evidence was taken.
+
+    That is the position `renewed` in the run `source` (log and run), and `identity` is that of its value.
+    """
 
     version: int
     renewed: int
+    source: str = ""
+    identity: bytes = b""
 
+
+_PAST: Final = b"\xff" * 8
+"""After every position: the archive of a key was passed over."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _imported: Final = msgspec.msgpack.Decoder(Imported).decode
-_waiting: Final = msgspec.msgpack.Decoder(tuple[EntryId, int]).decode
+_origin: Final = msgspec.msgpack.Decoder(Origin).decode
+_waiter: Final = msgspec.msgpack.Decoder(EntryId).decode
+_waits: Final = msgspec.msgpack.Decoder(Waits).decode
 
 
 class Precedents:
@@ -51,12 +64,15 @@ class Precedents:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def after(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent]]:
-        """All precedents (None: of every scope) after `last`, each with what says that it was read."""
+    def after(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent | int]]:
+        """All precedents (None: of every scope) after `last`, each with what says that it was read.
+
+        A number in place of one tells the bytes of what was read and is none of these.
+        """
         if not last.orphans:
             yield from self._of_entries(scope, last)
-            last = After(orphans=True)
-        yield from self._orphans(scope, last.row)
+            last = After(orphans=True, began=last.began)
+        yield from self._orphans(scope, last.row, last.began)
 
     def _of_entries(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent]]:
         view = self._view
@@ -69,48 +85,71 @@ class Precedents:
                 after = last.position
             else:
                 stored = view.stored(entry.id)
-                yield After(row), Precedent(entry, stored.value, stored.meta)
+                yield After(row, began=last.began), Precedent(entry, stored.value, stored.meta)
             for key, old in view.archive_rows(keys.short_hash(row) + clock.key(after + 1), keys.short_hash(row)):
-                yield After(row, clock.position(key[16:])), Precedent(old.entry, old.value, old.meta, old.reason)
+                at = After(row, clock.position(key[16:]), began=last.began)
+                yield at, Precedent(old.entry, old.value, old.meta, old.reason)
 
-    def _orphans(self, scope: bytes | None, last: bytes) -> Iterator[tuple[After, Precedent]]:
-        """What is archived under keys that have nothing active."""
-        for key, old in self._view.archive_rows(last, b""):
+    def _orphans(self, scope: bytes | None, last: bytes, began: int) -> Iterator[tuple[After, Precedent | int]]:
+        """What is archived under keys that had nothing active at `began`: of each other key only one row is read."""
+        while (row := next(self._view.archive_rows(last + b"\0", b""), None)) is not None:
+            last, old = row
             there = old.entry.id
-            if key != last and scope in {None, there.scope} and self._view.entry(there) is None:
-                yield After(key, orphans=True), Precedent(old.entry, old.value, old.meta, old.reason)
+            active = self._view.entry(there)
+            if scope in {None, there.scope} and (active is None or active.version > began):
+                yield After(last, orphans=True, began=began), Precedent(old.entry, old.value, old.meta, old.reason)
+            else:
+                last = last[:16] + _PAST
+                yield After(last, orphans=True, began=began), len(old.value or b"") + len(old.meta or b"")
 
     # what was imported
 
     def imported(self, entry_id: EntryId, made: str) -> Imported | None:
         """What the precedent with that token is here, None where it was never imported."""
-        row = self._view.import_row(entry_id, _IMPORTED + keys.short_hash(made.encode()))
+        row = self._view.import_row(entry_id, keys.IMPORTED + keys.short_hash(made.encode()))
         return None if row is None else _imported(row)
 
-    def holds(self, entry_id: EntryId, version: int, renewed: int) -> bool:
-        """Whether a key has a precedent of that version, whose newest record was at `renewed` once."""
+    def origin(self, entry_id: EntryId, version: int) -> Origin | None:
+        """How the store called the precedent of that version that it came from, None where it was put here."""
+        row = self._view.import_row(entry_id, keys.ORIGIN + clock.key(version))
+        return None if row is None else _origin(row)
+
+    def held(self, entry_id: EntryId, version: int, renewed: int | None = None) -> Entry | None:
+        """A key's precedent of that version, or the one in the archive whose newest record is at `renewed`."""
         there = self._view.entry(entry_id)
         if there is not None and there.version == version:
-            return True
-        if self._view.is_archived(entry_id, renewed):  # so that a long archive need not be read for each of it
-            return True
-        return any(old.entry.version == version for old in self._view.archived(entry_id))
+            return there
+        old = None if renewed is None else next(self._view.archived(entry_id, renewed), None)
+        if old is not None and old.entry.renewed == renewed:  # so that a long archive is not read
+            return old.entry
+        return next((old.entry for old in self._view.archived(entry_id, version) if old.entry.version == version), None)
 
 
-def note_imported(writer: Writer, entry_id: EntryId, made: str, here: Imported) -> list[EntryId]:
-    """Keeps what an imported precedent is here; returns the entries that waited for it and are as they were then."""
-    writer.put_import(entry_id, _IMPORTED + keys.short_hash(made.encode()), _encode(here))
+def note_origin(writer: Writer, entry_id: EntryId, version: int, origin: Origin) -> None:
+    """Keeps how the store called the precedent of that version that it comes from."""
+    writer.put_import(entry_id, keys.ORIGIN + clock.key(version), _encode(origin))
+
+
+def note_imported(writer: Writer, entry_id: EntryId, made: str, here: Imported) -> list[tuple[Entry, Waits]]:
+    """Keeps what an imported precedent is here; returns the entries that waited for it, with what they waited for.
+
+    Only those that are as they were when they came: of who was put anew nobody knows what was seen.
+    """
+    writer.put_import(entry_id, keys.IMPORTED + keys.short_hash(made.encode()), _encode(here))
     out = []
-    for name, row in writer.import_rows(entry_id, _WANTED + keys.short_hash(made.encode())):
+    for name, row in writer.import_rows(entry_id, keys.wanted_name(made)):
         writer.put_import(entry_id, name, None)
-        waiting, version = _waiting(row)
-        there = writer.entry(waiting)
-        if there is not None and there.version == version:
-            out.append(waiting)
+        there = writer.entry(_waiter(row))
+        waits = None if there is None else writer.import_row(there.id, keys.WAITING)
+        if there is not None and waits is not None and (known := _waits(waits)).renewed == there.renewed:
+            out.append((there, known))
     return out
 
 
-def note_wanted(writer: Writer, entry_id: EntryId, made: str, waiting: EntryId, version: int) -> None:
-    """Keeps that version `version` of `waiting` rests on a precedent of `entry_id` that is not here yet."""
-    name = _WANTED + keys.short_hash(made.encode()) + keys.short_hash(waiting.scope + b"\0" + waiting.key.encode())
-    writer.put_import(entry_id, name, _encode((waiting, version)))
+def note_waiting(writer: Writer, entry: Entry, grounds: Sequence[tuple[int, str, str]]) -> None:
+    """Keeps what an entry as it is now waits for, None of it where there are no grounds."""
+    for _, key, made in grounds:
+        name = keys.wanted_name(made) + keys.waiting_name(entry.id)
+        writer.put_import(EntryId(entry.id.scope, key), name, _encode(entry.id))
+    waits = _encode(Waits(entry.renewed, tuple(grounds))) if grounds else None
+    writer.put_import(entry.id, keys.WAITING, waits)

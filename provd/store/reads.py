@@ -112,18 +112,16 @@ class View(History):
         data = None if key is None else self._get("members", keys.short_hash(key) + index.to_bytes(4, "big"))
         return None if data is None else _members.decode(data)
 
-    def archived(self, entry_id: EntryId) -> list[Archived]:
-        """The precedents of a key that are not active, oldest first."""
-        key = self._key(entry_id)
-        if key is None:
-            return []
-        prefix = keys.short_hash(key)
-        return [_archived.decode(value) for _, value in self._rows("archive", prefix, prefix)]
+    def archived(self, entry_id: EntryId, since: int = 0) -> Iterator[Archived]:
+        """The precedents of a key that are not active, oldest first; those whose newest record is `since` a position.
 
-    def is_archived(self, entry_id: EntryId, renewed: int) -> bool:
-        """Whether a key has a precedent in the archive whose newest record is at `renewed`."""
+        A precedent's newest record is none before its version.
+        """
         key = self._key(entry_id)
-        return key is not None and self._get("archive", keys.short_hash(key) + clock.key(renewed)) is not None
+        if key is not None:
+            prefix = keys.short_hash(key)
+            for _, value in self._rows("archive", prefix + clock.key(since), prefix):
+                yield _archived.decode(value)
 
     def entries(self, scope: bytes, prefix: str, after: str | None, limit: int) -> list[Entry]:
         """Up to `limit` active entries of a scope, in order, whose keys start with `prefix` and come after `after`."""

@@ -40,13 +40,16 @@ class Rows:
         """A small value by its name."""
         return self._get("meta", name)
 
-    def walk(self, table: str, low: bytes, limit: int) -> bytes | None:
-        """Reads up to `limit` rows of a table from `low` on; returns the key to go on from, None at the end."""
-        last = None
-        for number, (key, _) in enumerate(self._rows(table, low), 1):
-            last = key + b"\0"
-            if number == limit:
-                return last
+    def walk(self, table: str, low: bytes, limit: int, most: int) -> bytes | None:
+        """Reads up to `limit` rows of a table from `low` on, and not many more than `most` bytes of them.
+
+        Returns the key to go on from, None at the end.
+        """
+        size = 0
+        for number, (key, value) in enumerate(self._rows(table, low), 1):
+            size += len(value)
+            if number >= limit or size >= most:
+                return key + b"\0"
         return None
 
     def count(self, table: str) -> int:

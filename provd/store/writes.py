@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from provd.store.environment import Environment
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+_waits: Final = msgspec.msgpack.Decoder(keys.Waits)
 _TRIM_SLICE: Final = 1000
 """Records trimmed in one transaction: so many are no pause that anybody sees."""
 
@@ -32,6 +33,7 @@ class Writer(View):
 
     def __init__(self, environment: Environment, txn: lmdb.Transaction, now: int) -> None:
         super().__init__(environment, txn)
+        self.going_on = environment.going_on
         self._head = super().head()
         self.now = now
         self.wrote = 0
@@ -226,6 +228,7 @@ class Writer(View):
         """Makes `entry` the active one of its key. `stored` None keeps the value as it is."""
         key = self._entry_key(entry.id)
         old = self._entry_at(key)
+        self._wait_no_more(old)
         self._put("entries", key, _encode(entry))
         if stored is not None:
             self._put("values", key, _encode(stored))
@@ -252,19 +255,31 @@ class Writer(View):
         else:
             self._put("imports", key, row)
 
+    def _wait_no_more(self, entry: Entry | None) -> None:
+        """An entry is replaced or goes: it waits no more for what it rests on to be imported."""
+        row = None if entry is None else self.import_row(entry.id, keys.WAITING)
+        if entry is None or row is None:
+            return
+        for _, key, made in _waits.decode(row).grounds:
+            self.put_import(EntryId(entry.id.scope, key), keys.wanted_name(made) + keys.waiting_name(entry.id), None)
+        self.put_import(entry.id, keys.WAITING, None)
+
     def forget(self, entry_id: EntryId) -> None:
-        """Takes an entry away, with its value and its archive."""
+        """Takes an entry away, with its value and its archive. Who waits for it to be imported goes on waiting."""
         key = self._entry_key(entry_id)
-        self._reindex(key, self._entry_at(key), None)
+        old = self._entry_at(key)
+        self._wait_no_more(old)
+        self._reindex(key, old, None)
         self._drop("members", key)
         self._drop("archive", key)
-        self._drop("imports", key)
+        self._drop("imports", key, keys.IMPORTED)
+        self._drop("imports", key, keys.ORIGIN)
         self._delete("entries", key)
         self._delete("values", key)
 
-    def _drop(self, table: str, key: bytes) -> None:
-        """Drops the rows of an entry from a table that is keyed by its hash first."""
-        prefix = keys.short_hash(key)
+    def _drop(self, table: str, key: bytes, name: bytes = b"") -> None:
+        """Drops the rows of an entry from a table that is keyed by its hash first, those whose `name` begins so."""
+        prefix = keys.short_hash(key) + name
         for row in [row for row, _ in self._rows(table, prefix, prefix)]:
             self._delete(table, row)
 

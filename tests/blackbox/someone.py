@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
+import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOBODY: Final = 65534
-LIBRARIES: Final = ("click", "lmdb", "msgspec", "pathspec", "structlog", "uvloop", "watchdog", "xxhash")
 PYTHONPATH: Final = os.pathsep.join((REPOSITORY, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+
+
+def libraries() -> list[str]:
+    """The modules that provd needs beside Python's own: each is called as its distribution is."""
+    with open(os.path.join(REPOSITORY, "pyproject.toml"), "rb") as file:
+        needed = tomllib.load(file)["project"]["dependencies"]
+    return [re.split(r"[^\w]", dependency)[0] for dependency in needed]
 
 
 def down() -> dict[str, Any]:
@@ -41,7 +50,7 @@ def interpreter() -> str:
     for candidate in (sys.executable, "/usr/bin/python3"):
         with contextlib.suppress(OSError):
             done = subprocess.run(
-                [candidate, "-c", f"import {', '.join(LIBRARIES)}"],
+                [candidate, "-c", f"import {', '.join(libraries())}"],
                 env={"PYTHONPATH": PYTHONPATH},
                 capture_output=True,
                 check=False,
@@ -114,13 +123,14 @@ class Someone:
             {"env": {"PYTHONPATH": PYTHONPATH, **self.env}, "cwd": self.cwd, "preexec_fn": self.before} | down() | popen
         )
 
-    def ready(self) -> None:
-        """Waits until the daemon answers a command."""
+    def ready(self, by: str = "log", **popen: Any) -> None:
+        """Waits until the daemon says that it is ready or, where nobody hears it (`by` "clock"), answers a command."""
         assert self.daemon is not None
         deadline = time.monotonic() + HANG
-        while self.run("clock", code=None).returncode != 0:
+        while not ("ready" in self.said() if by == "log" else self.run("clock", code=None, **popen).returncode == 0):
             assert self.daemon.poll() is None, self.said()
             assert time.monotonic() < deadline, self.said()
+            time.sleep(0.005)  # as the support's daemon waits for what cannot tell
 
     def said(self) -> str:
         """What the daemon has said."""
@@ -131,29 +141,42 @@ class Someone:
             return ""
 
     def everyday(self, work: str | None = None, *names: str | bytes) -> None:
-        """What everybody does: a daemon on a directory, an entry, true verdicts before and after a change, the end."""
+        """What everybody does: a daemon on a directory, an entry, true verdicts before and after a change, all that
+        is to be seen, the end.
+        """
         work = work or self.made("work")
         self.start("--root", work)
         self.ready()
-        for name in names or ("f",):
-            self.remembers(work, name)
+        self.remembers(work, *names)
+        assert b"put" in self.run("log").stdout
+        self.run("why", "k", "--root", work, code=1)
+        assert b"provd" in self.run("status").stdout
         self.run("stop")
         assert self.daemon is not None
         assert self.daemon.wait(HANG) == 0, self.said()
 
-    def remembers(self, work: str, name: str | bytes = "f") -> None:
-        """Puts, asks and is told the truth by a daemon that runs."""
-        path = os.path.join(os.fsencode(work), os.fsencode(name))
-        self.wrote(path, "one\n")
+    def shortly(self) -> None:
+        """The same with the fewest commands: what the environment could break at the start, and true verdicts."""
+        work = self.made("work")
+        daemon = self.start("--root", work)
+        self.ready()
+        self.remembers(work)
+        daemon.terminate()
+        assert daemon.wait(HANG) == 0, self.said()
+
+    def remembers(self, work: str, *names: str | bytes) -> None:
+        """Puts an entry that rests on files of these names, asks, and is told the truth by a daemon that runs."""
+        paths = [os.path.join(os.fsencode(work), os.fsencode(name)) for name in names or ("f",)]
+        for path in paths:
+            self.wrote(path, "one\n")
         there = ("--root", work)
-        self.run("put", "k", "--value", "v", "--dep", f"file:{os.fsdecode(path)}", "--as-of-now", *there)
-        self.run("check", "k", *there)
+        deps = [word for path in paths for word in ("--dep", f"file:{os.fsdecode(path)}")]
+        assert b"absent" not in self.run("put", "k", "--value", "v", *deps, "--as-of-now", *there).stderr
         assert self.run("get", "k", *there).stdout == b"v"
-        self.wrote(path, "two\n")
-        self.run("check", "k", *there, code=1)
-        assert b"put" in self.run("log").stdout
-        self.run("why", "k", *there, code=1)
-        assert b"provd" in self.run("status").stdout
+        for path in paths:
+            self.wrote(path, "two\n")
+        (told,) = map(json.loads, self.run("check", "k", "--json", *there, code=1).stdout.splitlines())
+        assert [evidence["why"] for evidence in told["evidence"]] == ["changed"] * len(paths)
 
     def close(self) -> None:
         """Ends the daemon, and removes what was made."""

@@ -190,6 +190,29 @@ def test_an_action_on_hold_has_failed_after_an_orderly_stop(own: Workspace) -> N
     assert code(own, "action.end", id=held, outcome="aborted") == "action.unknown"
 
 
+@pytest.mark.parametrize("orderly", [True, False])
+def test_an_action_on_hold_with_an_op_waits_for_who_holds_it(own: Workspace, orderly: bool) -> None:
+    asked = {"writes": [own.object("x")], "hold": True, "op": "mine"}
+    first = Rpc(own.daemon.socket)  # one that the daemon closes, and not the test
+    held = first("action.begin", **asked, root=own.root)["id"]
+    if orderly:
+        own.daemon.restart()
+    else:
+        own.daemon.kill9()
+        own.daemon.start()
+    first.close()
+    assert list(open_actions(own)) == [held]
+    put_object(own, "k", own.clock())
+    assert own.found("k") == ("dirty", "written")
+    listener, agent = own.daemon.connect(), own.daemon.connect()
+    listener("log.subscribe")
+    assert agent("action.begin", **asked, root=own.root)["id"] == held
+    agent.close()
+    assert await_end(listener, held)["outcome"] == "failed"
+    put_object(own, "k", own.clock())
+    assert own.found("k") == ("fresh", "declared")
+
+
 # ---- retries, lists, restarts
 
 

@@ -223,6 +223,40 @@ def test_config_show_tells_what_a_daemon_still_uses_and_reload_what_is_left(conf
     assert configured.cli("config", "show").returncode == 1
 
 
+class Hurried(Configured):
+    """A daemon that is told to reload while it starts: when the function of $WHEN is called."""
+
+    def command(self) -> list[str]:
+        """The same arguments, to a program that sends the signal to itself."""
+        return [sys.executable, "-c", HURRIED, *super().command()[3:]]
+
+
+HURRIED = """
+import importlib, os, signal, sys
+from provd import cli
+def early(*arguments, **more):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return real(*arguments, **more)
+module, _, name = os.environ["WHEN"].partition(":")
+real = getattr(importlib.import_module(module), name)
+setattr(importlib.import_module(module), name, early)
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.parametrize(
+    "when", ["provd.settings:load", "provd.daemon:begin_run", "provd.daemon:BoundSocket", "provd.running:Live"]
+)
+def test_sighup_while_it_starts_ends_nothing_and_is_heeded(when: str) -> None:
+    daemon = Hurried()
+    try:
+        daemon.start(WHEN=when)
+        daemon.logged("configuration reloaded")
+        assert daemon.stop() == 0
+    finally:
+        daemon.close()
+
+
 # ---- the terminal
 
 

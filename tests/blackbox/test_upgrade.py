@@ -174,6 +174,18 @@ def test_a_start_that_never_answered_is_no_proof(watched_before: Old) -> None:
     assert not os.path.exists(old.kept)
 
 
+def test_a_run_that_was_killed_is_no_proof(watched_before: Old) -> None:
+    old = watched_before
+    old.daemon.start().scanned()
+    old.daemon.kill9()
+    old.daemon.start().scanned()
+    everything_is_there(old)
+    assert old.daemon.rpc("daemon.status")["migrated"]["kept"] == old.kept
+    old.daemon.restart()
+    until_settled(old.daemon)
+    assert not os.path.exists(old.kept)
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_any_point_of_the_migration_the_next_start_ends_right(watched_before: Old, point: str) -> None:
     old = watched_before

@@ -1,17 +1,19 @@
 """A daemon that is well, as far as a status tells, for tests that make one thing wrong with it.
 
-Rule: what `well` makes has no finding, on any machine: the state directory is real, the configuration is not there, and
-no service manager is asked.
+Rule: what `well` makes has no finding, on any machine: the state directory is real but has room enough, the
+configuration is not there, and no service manager is asked.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from provd import __file__ as package
 from provd import __version__, services
+from provd.cli.doctor import facts
 
 if TYPE_CHECKING:
     import pytest
@@ -104,6 +106,9 @@ class Doctor:
         monkeypatch.setenv("HOME", cli.here)
         monkeypatch.setenv("PROVD_STATE_DIR", self.state)
         monkeypatch.setattr(services, "found", lambda: None)
+        look = facts._look
+        # whatever the disk is that tests run on
+        monkeypatch.setattr(facts, "_look", lambda path: replace(look(path), free=1 << 40, network=False))
         self.tell()
 
     def tell(self, **fields: Any) -> None:

@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, Final
 
-from support import HANG, clean_environment
+from support import HANG, Rpc, clean_environment
 
 _PROGRAM: Final = """#!{python} -I
 import json, os, select, shlex, signal, socket, subprocess, sys, time
@@ -170,17 +170,15 @@ class Home:
     def hello(self, socket: str | None = None) -> dict[str, Any]:
         """What the daemon says of itself."""
         self._sockets.add(socket or self.socket)
-        answer = self.provd("version", "--json", "--socket", socket or self.socket)
-        hello = json.loads(answer.out)["daemon"]
-        assert isinstance(hello, dict), answer
+        with contextlib.closing(Rpc(socket or self.socket)) as rpc:
+            hello: dict[str, Any] = rpc("daemon.hello", protocol=1)
         return hello
 
     def close(self) -> None:
         """Ends what answers, and removes the home."""
         for socket in self._sockets:
-            told = self.provd("version", "--json", "--socket", socket).out
-            if daemon := json.loads(told)["daemon"]:
-                end(daemon["pid"])
+            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+                end(self.hello(socket)["pid"])
         shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -102,15 +102,17 @@ def test_no_metrics_of_what_is_not_provd(cli: Cli) -> None:
     assert "is not provd" in got.err
 
 
-def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli) -> None:
+def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("provd.cli.child.run", lambda _: 7)  # the real one needs a process without other threads
     cli.fake.answers["daemon.hello"] = Silence()
 
-    got = cli("exec", "--anyway", "--", "sh", "-c", "exit 7", code=7)
+    got = cli("exec", "--anyway", "--", "make", code=7)
 
     assert "it is run all the same" in got.err
 
 
-def test_a_daemon_that_hangs_when_the_command_has_ended(cli: Cli) -> None:
+def test_a_daemon_that_hangs_when_the_command_has_ended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("provd.cli.child.run", lambda _: 7)
     cli.fake.answers |= {
         "daemon.hello": in_turn(HELLO, Silence()),
         "log.clock": {"clock": "c:1"},
@@ -118,7 +120,7 @@ def test_a_daemon_that_hangs_when_the_command_has_ended(cli: Cli) -> None:
         "action.list": {"actions": []},
     }
 
-    got = cli("exec", "--", "sh", "-c", "exit 7", code=7)
+    got = cli("exec", "--", "make", code=7)
 
     assert "what it changed is not known: the daemon at" in got.err
     assert "did not answer within 0.2 s" in got.err

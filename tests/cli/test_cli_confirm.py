@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Refusal, verdict
+from fake_daemon import Cli, FakeDaemon, Refusal, in_turn, verdict
 from real_cli import RealCli
+from support import RpcError
 
-from provd.cli.exact import ExactClient, Number, exact_json
+from provd.cli import exact
+from provd.cli.exact import ExactClient, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from support import Daemon
 
@@ -122,7 +125,7 @@ def test_an_entry_without_a_value(cli: RealCli) -> None:
 
 def test_numbers_are_kept_to_the_letter(cli: RealCli) -> None:
     with ExactClient(cli.daemon.socket) as client:
-        value = {"a": [Number("1.50"), Number("1E+2"), Number("-0"), 7]}
+        value = Written('{"a":[1.50,1E+2,-0,7]}')
         version = client.put("exact", value=value, deps=["f"], as_of="put", root=cli.root)["version"]
 
     cli("confirm", "exact", "--as-of-now")
@@ -131,11 +134,154 @@ def test_numbers_are_kept_to_the_letter(cli: RealCli) -> None:
     assert (after["version"], after["supports"]) == (version, 2)  # an equal value keeps its version
 
 
-@pytest.mark.parametrize("text", ['{"a":1.50}', "[1E400,-0.0,12345678901234567890,1.0]", '"\\u0007é"', "null"])
-def test_a_value_goes_back_as_it_came(text: str) -> None:
-    client = ExactClient.__new__(ExactClient)
+_LETTERS: Final = [
+    '{"a":1,"a":2}',
+    '{ "b" : 1.50 , "a":[ ] }',
+    "[1E400,-0.0,12345678901234567890,1.0]",
+    "1" * 5000,
+    r'"<\/script>\u0007\u00e9é"',
+    r'{"\"value\":":1,"value":{"meta":2}}',
+    "null",
+]
 
-    assert exact_json(client.decode(text.encode())) == text
+
+@pytest.mark.parametrize("text", _LETTERS)
+def test_a_value_and_a_meta_stay_to_the_letter(cli: RealCli, text: str) -> None:
+    meta = f'{{"m": {text}}}'
+    told = {"value": Written(text), "meta": Written(meta), "deps": ["f"], "as_of": "put", "root": cli.root}
+    with ExactClient(cli.daemon.socket) as client:
+        version = client.put("letters", **told)["version"]
+        cli("confirm", "letters", "--as-of-now")
+        after = client.get("letters", deps=True, root=cli.root)
+        assert (client.written()["value"], client.written()["meta"]) == (text, meta)
+    assert (after["version"], after["supports"]) == (version, 2)
+    cli("forget", "letters")
+
+
+@pytest.mark.parametrize("text", ["{}", ' { "a" : [ 1 , 2 ] , "b" : { } } ', '{"a":1,"b":"}"}'])
+def test_the_members_of_an_object_as_they_are_written(text: str) -> None:
+    found = exact.members(text)
+
+    assert {name: exact.value(member) for name, member in found.items()} == exact.value(text.strip())
+    assert all(member in text for member in found.values())
+
+
+def test_what_was_relative_to_another_root_stays_what_it_was(cli: RealCli) -> None:
+    one, two = os.path.join(cli.root, "one"), os.path.join(cli.root, "two [x]")
+    for place in (one, two):
+        os.mkdir(place)
+        _write(os.path.join(place, "a"), "A\n")
+    deps = ["a", "file:a", "tree:../one", "glob:*"]
+    cli.daemon.rpc("entry.put", key="bound", scope="bound", root=two, value="v", deps=deps, as_of="put")
+    os.chdir(one)
+
+    cli("confirm", "bound", "--scope", "bound", "--as-of-now")
+    cli("confirm", "bound", "--scope", "bound", "--sums", _absolute_sums(os.path.join(two, "a")), "--as-of-now")
+
+    os.remove(os.path.join(one, "sums"))
+    _write(os.path.join(two, "a"), "B\n")
+    got = cli("check", "bound", "--scope", "bound", code=1)
+    assert f"file:{two}/a  changed" in got.out
+    told = cli.daemon.rpc("entry.get", key="bound", scope="bound", deps=True)["deps"]
+    assert [item["dep"] for item in told] == [
+        f"file:{two}/a",
+        f"file:{two}/a",
+        f"tree:{two}/../one",
+        f"glob:{cli.root}/two [[]x]/*",
+    ]
+
+
+def test_a_relative_dependency_is_told_and_shown_with_its_absolute_path(cli: RealCli) -> None:
+    other = os.path.join(cli.root, "other")
+    os.mkdir(other)
+    _write(os.path.join(other, "a"), "A\n")
+    deps = ["a", "dir:.", f"file:{other}/a", "object:o"]
+    clock = cli("clock").out.strip()
+    cli.daemon.rpc("entry.put", key="shown", scope="shown", root=other, value="v", deps=deps, fetched_at=clock)
+    _write(os.path.join(other, "a"), "B\n")
+
+    got = cli.daemon.rpc("entry.get", key="shown", scope="shown", deps=True)
+
+    assert [(item["dep"], item.get("path")) for item in got["deps"]] == [
+        ("a", f"{other}/a"),
+        ("dir:.", f"{other}/."),
+        (f"file:{other}/a", None),
+        ("object:o", None),
+    ]
+    assert ("a", f"{other}/a") in [(item["dep"], item.get("path")) for item in got["evidence"]]
+    assert f"file:{other}/a" in cli("check", "shown", "--scope", "shown", code=None).out
+    shown = cli("why", "shown", "--scope", "shown", code=None).out
+    assert f"file:{other}/a" in shown
+    assert f"dir:{other}/." in shown
+
+
+def _absolute_sums(name: str) -> str:
+    with open(name, "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    _write("sums", f"{digest}  {name}\n")
+    return "sums"
+
+
+def _meanwhile(monkeypatch: pytest.MonkeyPatch, what: Callable[[], Any]) -> None:
+    """Does something once, between what confirm fetches and what it puts."""
+    put, left = ExactClient.put, [what]
+
+    def slow(client: ExactClient, key: str, **params: Any) -> Any:
+        if left:
+            left.pop()()
+        return put(client, key, **params)
+
+    monkeypatch.setattr(ExactClient, "put", slow)
+
+
+def test_an_equal_value_that_rests_on_more_is_not_overwritten(cli: RealCli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("f", "g"):
+        _write(name, "one\n")
+    cli("put", "raced", "--value", "v", "--dep", "f", "--as-of-now")
+    more = {"key": "raced", "root": cli.root, "value": "v", "deps": ["f", "g"], "as_of": "put"}
+    _meanwhile(monkeypatch, lambda: cli.daemon.rpc("entry.put", **more))
+
+    got = cli("confirm", "raced", "--as-of-now", code=5)
+
+    assert "the same value, that rests on something else" in got.err
+    assert [item["dep"] for item in _about(cli, "raced")["deps"]] == ["f", "g"]
+    _write("g", "two\n")
+    cli("check", "raced", code=1)
+
+
+def test_what_was_only_proven_or_confirmed_meanwhile_is_confirmed(
+    cli: RealCli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write("f", "one\n")
+    cli("put", "proven", "--value", "v", "--dep", "f", "--as-of-now")
+    again = _about(cli, "proven")["deps"][0]["dep"]
+    more = {"key": "proven", "root": cli.root, "value": "v", "deps": [again], "as_of": "put", "meta": {"m": 1}}
+    _meanwhile(monkeypatch, lambda: cli.daemon.rpc("entry.put", **more))
+
+    cli("confirm", "proven", "--as-of-now")
+
+    assert {"supports": 3, "meta": {"m": 1}}.items() <= _about(cli, "proven").items()
+
+
+def test_a_put_on_top_of_a_record_that_is_not_the_newest_is_refused(cli: RealCli) -> None:
+    put = {"key": "condition", "root": cli.root, "value": "v", "deps": []}
+    assert cli.daemon.rpc("entry.put", **put, based_on_record=0)["version"]
+    record = _about(cli, "condition")["record"]
+    cli.daemon.rpc("entry.put", **put, based_on_record=record)
+    with pytest.raises(RpcError) as refused:
+        cli.daemon.rpc("entry.put", **put, based_on_record=record)
+
+    assert refused.value.code == "entry.conflict"
+    assert refused.value.data["record"] == _about(cli, "condition")["record"]
+    cli.daemon.rpc("entry.revalidate", key="condition", root=cli.root)
+    assert _about(cli, "condition")["record"] > refused.value.data["record"]
+
+
+def test_an_older_daemon_is_not_taken_at_its_word(fake: Cli) -> None:
+    fake.fake.answers["entry.get"] = verdict(version=7, record=7, deps=[{"dep": "file:a"}])
+    assert "does not tell where file:a is" in fake("confirm", "k", "--as-of-now", code=5).err
+    fake.fake.answers["entry.get"] = verdict(version=7, deps=[{"dep": "file:/a"}])
+    assert "older than this command" in fake("confirm", "k", "--as-of-now", code=5).err
 
 
 def test_objects_and_entries_need_a_clock(cli: RealCli) -> None:
@@ -210,14 +356,22 @@ def test_only_the_version_that_was_meant(cli: RealCli) -> None:
 
 
 def test_what_was_put_meanwhile_is_not_blessed(fake: Cli) -> None:
-    there = verdict("dirty", value="v", version=7, deps=[{"dep": "file:/f", "kept": "read", "digest": "xxh3:00"}])
-    fake.fake.answers["entry.get"] = there
+    there = verdict(
+        "dirty", value="v", version=7, record=8, deps=[{"dep": "file:/f", "kept": "read", "digest": "xxh3:00"}]
+    )
+    fake.fake.answers["entry.get"] = in_turn(there, there | {"version": 9})
     fake.fake.answers["entry.put"] = Refusal("entry.conflict", "no", "", {"version": 9})
 
     got = fake("confirm", "k", "--as-of-now", code=5)
 
     sent = fake.fake.params_of("entry.put")
-    assert {"based_on": 7, "value": "v", "as_of": "put", "deps": [{"dep": "file:/f"}]}.items() <= sent.items()
+    assert {
+        "based_on": 7,
+        "based_on_record": 8,
+        "value": "v",
+        "as_of": "put",
+        "deps": [{"dep": "file:/f"}],
+    }.items() <= sent.items()
     assert "version 7 was fetched, 9 stands" in got.err
     assert "\n  next: see what stands now" in got.err
 
@@ -231,7 +385,7 @@ def test_it_must_be_said_when_it_was_read(fake: Cli) -> None:
 
 def test_json_is_what_the_daemon_answered(fake: Cli) -> None:
     answer = {"key": "k", "version": 7, "absent": [], "unproven": ["file:/f"], "verdict": verdict("unknown")}
-    fake.fake.answers |= {"entry.get": verdict(deps=[{"dep": "file:/f"}]), "entry.put": answer}
+    fake.fake.answers |= {"entry.get": verdict(deps=[{"dep": "file:/f"}], record=1), "entry.put": answer}
 
     got = fake("confirm", "k", "--fetched-at", "c:1", "--json", code=4)
 

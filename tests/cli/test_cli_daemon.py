@@ -40,7 +40,7 @@ def _daemon(monkeypatch: pytest.MonkeyPatch, main: Callable[[Any], Any]) -> list
         return given
 
     settings.load = load  # type: ignore[attr-defined]
-    daemon.main = main  # type: ignore[attr-defined]
+    daemon.main = lambda loaded, **_bound: main(loaded)  # type: ignore[attr-defined]
     for module in (settings, daemon):
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setattr(provd, module.__name__.partition(".")[2], module, raising=False)

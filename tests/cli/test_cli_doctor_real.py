@@ -4,66 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import platform
 import resource
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from support import HANG, Daemon, Workspace, clean_environment
+from real_doctor import Json, changed, doctor, news, set_clock
+from support import Daemon, Workspace, clean_environment
 
 from provd.core.records import ALL, Gap
 from provd.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-Json = dict[str, Any]
-
-_SOME_FINDINGS = {"root.polled", "limits.watches", "state.full", "unit.linger", "descriptors"}
-"""What a machine may have that these tests run on."""
-
-
-def doctor(
-    daemon: Daemon,
-    *options: str,
-    prefix: Sequence[str] = (),
-    named: bool = True,
-    home: str | None = None,
-    prepare: Callable[[], None] | None = None,
-    **run: Any,
-) -> dict[str, Json]:
-    """What it finds, by code; the exit code says the same."""
-    places = ["--socket", daemon.socket, "--state", daemon.state] if named else []
-    done = subprocess.run(
-        [*prefix, sys.executable, "-m", "provd", "doctor", "--json", *places, *options],
-        env=clean_environment(home or daemon.home, {"PATH": "/usr/bin:/bin"}),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=HANG,
-        check=False,
-        preexec_fn=prepare,
-        **run,
-    )
-    assert done.stderr == b"", done.stderr
-    told = json.loads(done.stdout)
-    assert done.returncode == (1 if told["findings"] else 0)
-    assert all(found["what"] and found["next"] for found in told["findings"])
-    assert "internal" not in {found["code"] for found in told["findings"]}, told
-    return {found["code"]: found for found in told["findings"]}
-
-
-def news(daemon: Daemon, *options: str, **how: Any) -> dict[str, Json]:
-    """The findings but for those of the machine."""
-    return {code: found for code, found in doctor(daemon, *options, **how).items() if code not in _SOME_FINDINGS}
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -184,10 +143,7 @@ def test_by_another_user(own: Workspace) -> None:
 
 
 def test_a_daemon_of_another_version(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = home.command()
-    change = "import sys, provd; provd.__version__ = '0.0.9'; from provd.cli import main; sys.exit(main(sys.argv[1:]))"
-    monkeypatch.setattr(home, "command", lambda: [sys.executable, "-c", change, *usual[3:]])
-    home.start().scanned()
+    changed(home, monkeypatch, "import provd; provd.__version__ = '0.0.9'").start().scanned()
 
     found = news(home)
 
@@ -207,7 +163,7 @@ def test_two_daemons_and_one_that_answers_elsewhere(own: Workspace, home: Daemon
     assert set(both) == {"daemons"}
     assert f"process {own.daemon.process.pid} holds {own.daemon.state}" in both["daemons"]["what"]
     assert set(elsewhere) == {"socket.absent"}
-    assert elsewhere["socket.absent"]["next"].endswith(f"provd doctor --socket {own.daemon.socket}")
+    assert elsewhere["socket.absent"]["next"].endswith(f"export PROVD_SOCKET={own.daemon.socket}")
 
 
 def test_with_few_descriptors(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,6 +258,59 @@ def test_events_that_were_lost(own: Workspace) -> None:
     assert f"sudo sysctl fs.inotify.max_queued_events={raised}" in found["gap"]["next"]
 
 
+def test_an_action_that_is_open_for_hours(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign = set_clock(home, monkeypatch, -7200)
+    home.start().scanned()
+    with open(sign, "wb"):
+        begun = home.rpc("action.begin", writes=["object:deploy"], session="s7")
+    os.unlink(sign)
+
+    found = news(home)
+
+    assert set(found) == {"actions.old"}
+    what = found["actions.old"]["what"]
+    assert what.startswith(f"action {begun['id']} is open since 2 h")
+    assert what.endswith(", by session s7: object:deploy")
+    home.rpc("action.end", id=begun["id"], outcome="done")
+    assert news(home) == {}
+
+
+def test_a_wall_clock_that_was_set(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign = set_clock(home, monkeypatch, 7230)
+    home.start().scanned()
+    assert news(home) == {}
+    with open(sign, "wb"):
+        pass
+
+    found = news(home)
+
+    assert set(found) == {"clock.set"}
+    assert "the wall clock was set forward by 2 h" in found["clock.set"]["what"]
+
+
+def test_a_store_that_is_nearly_full(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    smaller = "import lmdb; usual = lmdb.open; lmdb.open = lambda *a, **k: usual(*a, **(k | {'map_size': 1 << 24}))"
+    changed(home, monkeypatch, smaller).start().scanned()
+    for number in range(7):
+        home.rpc("entry.put", key=f"k{number}", value="x" * 2 * 1024**2, deps=[], scope="global")
+
+    found = news(home)
+
+    assert set(found) == {"store.map"}
+    assert "of at most 16.0 MiB" in found["store.map"]["what"]
+    assert "map_gib = 2" in found["store.map"]["next"]
+
+
+def test_a_way_to_the_socket_that_goes_round(home: Daemon) -> None:
+    loop = os.path.join(home.home, "loop")
+    os.symlink(loop, loop)
+
+    found = news(home, "--socket", os.path.join(loop, "s.sock"), "--state", home.state, named=False)
+
+    assert set(found) == {"socket.other"}
+    assert "symbolic links" in found["socket.other"]["what"]
+
+
 def test_records_from_the_future(home: Daemon) -> None:
     os.mkdir(home.state, 0o700)
     store = Store(os.path.join(home.state, "store"), clock=lambda: time.time_ns() + 86_400 * 10**9)
@@ -325,108 +334,3 @@ def test_a_configuration_with_which_the_next_start_fails(own: Workspace) -> None
 
     assert set(found) == {"config"}
     assert "max_age_day" in found["config"]["what"]
-
-
-# ---- where limits and mounts are the test's own
-
-
-class Confined(Daemon):
-    """A daemon in namespaces of its own, in which `setup` is run first; doctor enters the same ones."""
-
-    flags = "-Urm"
-    setup = ":"
-
-    def command(self) -> list[str]:
-        return ["unshare", self.flags, "sh", "-c", f'{self.setup} && exec "$@"', "sh", *super().command()]
-
-    def enter(self) -> list[str]:
-        assert self.process is not None
-        return ["nsenter", "--target", str(self.process.pid), "--user", "--mount", "--preserve-credentials"]
-
-
-@pytest.fixture
-def confined() -> Iterator[Confined]:
-    probe = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs none /mnt && echo 50 >/proc/sys/user/max_inotify_watches"]
-    if shutil.which("nsenter") is None or subprocess.run(probe, capture_output=True, check=False).returncode != 0:
-        pytest.skip("no user namespace with mounts and limits of its own may be made here")
-    daemon = Confined()
-    try:
-        yield daemon
-        assert daemon.alive, daemon.said()
-    finally:
-        daemon.close()
-
-
-def _until_scanned(daemon: Confined) -> None:
-    """Asks inside until no root is being scanned any more."""
-    deadline = time.monotonic() + HANG
-    command = [*daemon.enter(), sys.executable, "-m", "provd", "watch", "ls", "--json", "--socket", daemon.socket]
-    while True:
-        done = subprocess.run(
-            command, env=clean_environment(daemon.home), capture_output=True, check=True, timeout=HANG
-        )
-        if all(root["state"] != "scanning" for root in json.loads(done.stdout)["roots"]):
-            return
-        assert time.monotonic() < deadline
-
-
-def test_with_too_few_watches_the_fix_names_the_limit_that_binds(confined: Confined) -> None:
-    for number in range(200):
-        os.makedirs(os.path.join(confined.root, f"d{number:03}"))
-    confined.setup = "echo 50 >/proc/sys/user/max_inotify_watches"
-    confined.start()
-    _until_scanned(confined)
-
-    found = news(confined, prefix=confined.enter())
-    status = subprocess.run(
-        [*confined.enter(), sys.executable, "-m", "provd", "status", "--socket", confined.socket],
-        env=clean_environment(confined.home),
-        capture_output=True,
-        check=True,
-        timeout=HANG,
-    ).stdout.decode()
-
-    assert set(found) == {"root.uncovered"}
-    assert "are not watched" in found["root.uncovered"]["what"]
-    fix = "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
-    assert found["root.uncovered"]["next"] == fix
-    assert f"next: {fix}" in status
-
-
-def test_with_almost_all_watches_used(confined: Confined) -> None:
-    for number in range(46):
-        os.makedirs(os.path.join(confined.root, f"d{number:03}"))
-    confined.setup = "echo 55 >/proc/sys/user/max_inotify_watches"
-    confined.start()
-    _until_scanned(confined)
-
-    found = doctor(confined, prefix=confined.enter())["limits.watches"]
-
-    assert "of at most 55 watches are used" in found["what"]
-    assert found["next"] == "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_a_state_directory_that_cannot_be_written_or_made(home: Daemon, there: bool) -> None:
-    target = home.state if there else os.path.join(home.home, "mounted")
-    os.mkdir(target, 0o700)
-    mount = ["unshare", "-Urm", "sh", "-c", f'mount -t tmpfs -o ro,mode=700 none {target} && exec "$@"', "sh"]
-    if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("no user namespace with mounts of its own may be made here")
-    home.state = os.path.join(target, "deep", "state") if not there else target
-
-    found = news(home, prefix=mount)
-
-    assert set(found) == {"socket.absent", "state.denied"}
-    assert ("cannot be written" if there else "cannot be made") in found["state.denied"]["what"]
-
-
-def test_a_state_directory_on_a_small_disk(confined: Confined) -> None:
-    os.mkdir(confined.state, 0o700)
-    confined.setup = f"mount -t tmpfs -o size=100m,mode=700 none {confined.state}"
-    confined.start()
-    _until_scanned(confined)
-
-    found = doctor(confined, prefix=confined.enter())["state.full"]
-
-    assert (found["level"], f"the disk of {confined.state} is nearly full") == ("warn", found["what"])

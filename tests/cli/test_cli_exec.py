@@ -171,7 +171,7 @@ def test_a_terminal_that_goes_away_ends_the_command(cli: RealCli) -> None:
         script = "import signal; print('ready', flush=True); signal.pause()"
         os.execve(sys.executable, [*_EXEC, "-q", "--", sys.executable, "-c", script], cli.environment())
     with open(terminal, "r+b", buffering=0) as line:
-        _until(line, b"ready")
+        _until(line, b"ready\r\n")  # all that is written is taken: a write that was cut short would be another end
     try:
         _, status = os.waitpid(pid, 0)
     except BaseException:
@@ -213,7 +213,7 @@ def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
     got = cli.process("exec", "--session", "s1", "--", "sh", "-c", "echo two > f; echo new > made")
 
     root = cli.root
-    assert "done: 2 paths changed\n" in got.err
+    assert "done: 2 paths changed meanwhile\n" in got.err
     assert f"  modified {root}/f\n" in got.err
     assert f"  created {root}/made\n" in got.err
     assert got.err.splitlines()[-1] == "  dirty now: f"
@@ -222,7 +222,7 @@ def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
     assert sorted(declared["writes"]) == [f"file:{root}/f", f"file:{root}/made"]
     assert f"provd: action {declared['id']} done" in got.err, "the one that has the paths"
     why = " ".join(cli("why", "f", code=1).out.split())
-    assert f"(declared afterwards by action {declared['id']}, session s1)" in why
+    assert f"(declared afterwards by action {declared['id']}, session s1, note changed while it ran)" in why
     assert "where nobody is named" not in why
     assert f"touched by action {declared['id']} declared afterwards at " in why
 
@@ -367,6 +367,129 @@ def test_more_than_can_be_named_is_not_kept(cli: RealCli) -> None:
     assert "  and 991 more: provd since c:" in got.err
     assert "say --write DIR for that" in got.err
     assert [record["event"] for record in _actions(cli, clock)] == ["begin", "end"]
+
+
+@contextlib.contextmanager
+def _waiting(cli: RealCli, *options: str, then: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command under `exec` that has said `ready`, and does what comes `then` when a byte comes through the pipe."""
+    pipe = os.path.join(cli.daemon.home, f"go-{len(os.listdir(cli.daemon.home))}")
+    os.mkfifo(pipe)
+    command = [*_EXEC, *options, "--", "sh", "-c", f"echo ready; read go <{pipe}; {then}"]
+    process = subprocess.Popen(
+        command, cwd=cli.root, env=cli.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    try:
+        yield process, pipe
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _go(process: subprocess.Popen[str], pipe: str) -> str:
+    """Lets it go on, until it has ended; what it said on stderr."""
+    with open(pipe, "w", encoding="utf-8") as file:
+        file.write("\n")
+    said = process.communicate(timeout=HANG)[1]
+    assert isinstance(said, str)
+    return said
+
+
+def _on_object(cli: RealCli, key: str) -> str:
+    """Puts an entry that rests on `object:db`, looked at now; its verdict."""
+    clock = cli.daemon.rpc("log.clock")["clock"]
+    cli.daemon.rpc("entry.put", key=key, scope="s", value=1, deps=["object:db"], fetched_at=clock)
+    return _of_object(cli, key)
+
+
+def _of_object(cli: RealCli, key: str) -> str:
+    told = cli.daemon.rpc("entry.check", key=key, scope="s")["verdict"]
+    assert isinstance(told, str)
+    return told
+
+
+@pytest.mark.parametrize(("orderly", "options"), [(True, []), (False, []), (False, ["--if-usable", "plan"])])
+def test_a_write_goes_on_over_the_end_of_the_daemon(own: RealCli, orderly: bool, options: list[str]) -> None:
+    own("put", "plan", "--value", "v", "--no-deps")
+    with _waiting(own, "--write", "object:db", *options, then="exit 3") as (process, pipe):
+        begun = own.daemon.rpc("action.list")["actions"][0]["id"]
+        if orderly:
+            own.daemon.restart()
+        else:
+            own.daemon.kill9()
+            own.daemon.start()
+        assert _on_object(own, "during") == "dirty"
+        _go(process, pipe)
+        assert process.returncode == 3
+
+    assert own.daemon.rpc("action.list")["actions"] == []
+    assert _of_object(own, "during") == "dirty"
+    assert _on_object(own, "after") == "fresh"
+    ends = [r for r in own.daemon.rpc("log.since", last=1000)["records"] if r.get("event") == "end"]
+    assert [(end["id"], end["outcome"]) for end in ends] == [(begun, "failed")]
+
+
+def test_a_write_counts_until_the_command_ends_whoever_ended_it(cli: RealCli) -> None:
+    with _waiting(cli, "--write", "object:db", then="true") as (process, pipe):
+        begun = cli.daemon.rpc("action.list")["actions"][0]["id"]
+        cli.daemon.rpc("action.end", id=begun, outcome="aborted")
+        assert _on_object(cli, "between") == "fresh"
+        assert "done" in _go(process, pipe)
+        assert process.returncode == 0
+
+    assert _of_object(cli, "between") == "dirty"
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 0", 5), ("exit 6", 6)])
+def test_a_write_that_could_not_be_recorded_is_told_and_no_success(
+    own: RealCli, monkeypatch: pytest.MonkeyPatch, script: str, code: int
+) -> None:
+    monkeypatch.setattr("provd.cli.held._PATIENCE", 0.0)
+    pid = own.daemon.process.pid if own.daemon.process else 0
+
+    got = own("exec", "--write", "object:db", "--", "sh", "-c", f"kill -9 {pid}; {script}", code=code)
+
+    assert "nobody knows that it wrote object:db: " in got.err
+    assert "provd action record --write object:db" in got.err
+    own.daemon.kill9()
+    own.daemon.start()
+    assert _on_object(own, "after") == "dirty"  # it is held until it is known that nobody holds it
+
+
+def test_of_two_at_once_that_say_nothing_neither_gets_what_changed(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+    with (
+        _waiting(cli, "--session", "s1", then="echo 1 >one") as (first, pipe),
+        _waiting(cli, "--session", "s2", then="echo 2 >two") as (second, other),
+    ):
+        said = _go(second, other) + _go(first, pipe)
+
+    assert said.count("others were at work, so none of it is kept as its doing") == 2
+    assert [action["event"] for action in _actions(cli, clock)] == ["begin", "begin", "end", "end"]
+
+
+def test_what_another_declared_afterwards_is_not_its_doing(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+    record = f"{sys.executable} -m provd action record --write theirs --session s2 >/dev/null"
+
+    cli.process("exec", "--session", "s1", "--", "sh", "-c", f"echo 1 >theirs; {record}; echo 2 >mine")
+
+    records = [action for action in _actions(cli, clock) if action["event"] == "record"]
+    assert [(r["session"], r["paths"]) for r in records] == [
+        ("s2", [f"{cli.root}/theirs"]),
+        ("s1", [f"{cli.root}/mine"]),
+    ]
+    assert records[1]["note"] == "changed while it ran"
+
+
+def test_who_says_what_it_writes_gets_nothing_else(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+
+    got = cli.process("exec", "--write", "object:db", "--", "sh", "-c", "echo 1 >file")
+
+    assert "1 path changed meanwhile" in got.err
+    assert [action["event"] for action in _actions(cli, clock)] == ["begin", "end"]
 
 
 def test_a_command_is_needed(cli: RealCli) -> None:

@@ -88,14 +88,17 @@ def test_all_scopes_are_exported_by_all(own: Workspace, other: Daemon) -> None:
 
 def test_more_lines_than_a_request_takes_all_arrive(own: Workspace, other: Daemon) -> None:
     lines = [line_of(number, value="x" * 2000) for number in range(2500)]
-    file = "\n".join([HEADER, *lines, END]).encode()
+    file = "\n".join([HEADER, *lines, end(2500)]).encode()
     done = provd(other, "import", "-", stdin=file)
     assert (done.returncode, done.stdout[:11]) == (0, b"2500 added,"), done.stderr
     assert exported(other, "--scope", "s").count(b"\n") == 2502
 
 
 HEADER: Final = '{"provd-export": 1, "version": "0", "log": "0000000000000000"}'
-END: Final = '{"provd-export-end": 1}'
+
+
+def end(count: int) -> str:
+    return json.dumps({"provd-export-end": count})
 
 
 def line_of(number: int, **more: Any) -> str:
@@ -119,7 +122,7 @@ def test_bad_lines_are_told_by_number_and_all_others_are_taken(own: Workspace) -
     lines = [HEADER.encode()]
     for number, bad in enumerate(BAD):
         lines += [line_of(number).encode(), bad, b""]
-    file = b"\n".join([*lines, END.encode(), b""])
+    file = b"\n".join([*lines, end(len(lines) - 1).encode(), b""])
     done = provd(own.daemon, "import", "-", stdin=file)
     assert done.returncode == 5
     assert done.stdout.startswith(b"%d added, " % len(BAD))
@@ -136,6 +139,16 @@ def test_a_file_that_was_cut_short_is_told_and_what_it_has_is_taken(own: Workspa
     done = provd(own.daemon, "import", "-", stdin="\n".join([HEADER, line_of(1)]).encode())
     assert (done.returncode, done.stdout[:8]) == (5, b"1 added,")
     assert b"cut short" in done.stderr
+
+
+@pytest.mark.parametrize("said", [1, 3, 0, -1, "two", None])
+def test_a_file_that_says_of_more_or_fewer_lines_is_told_and_what_it_has_is_taken(
+    own: Workspace, said: int | str | None
+) -> None:
+    lines = [HEADER, line_of(1), "", line_of(2), json.dumps({"provd-export-end": said})]
+    done = provd(own.daemon, "import", "-", stdin="\n".join(lines).encode())
+    assert (done.returncode, done.stdout[:8]) == (5, b"2 added,")
+    assert b"lines" in done.stderr or b"cut short" in done.stderr
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"text\n", line_of(1).encode(), b"\xff", b"[]"])

@@ -13,6 +13,8 @@ import pytest
 from starting import Home
 from support import HANG
 
+from provd.services import Ran, Systemd
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -125,3 +127,11 @@ def test_a_configuration_elsewhere_moves_no_unit(home: Home, variable: str) -> N
         carried = f"Environment=PROVD_CONFIG={file}\n" in unit.read()
     assert carried == (variable == "PROVD_CONFIG")
     assert home.provd("stop").err == "stopped provd.service\n"
+
+
+@pytest.mark.parametrize("variable", ["PROVD_CONFIG", "CONFIGURATION_DIRECTORY"])
+def test_where_the_manager_does_not_tell_units_lie_where_all_do(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/c")
+    monkeypatch.setenv(variable, "/else/where/config.toml")
+
+    assert Systemd(lambda *_: Ran(1, "", "")).file == "/c/systemd/user/provd.service"

@@ -9,6 +9,7 @@ import pytest
 from fake_daemon import Cli, FakeDaemon
 
 from provd.cli import codes
+from provd.cli.app import modules
 from provd.cli.topics import TOPICS
 from provd.core.dependency import Kind
 
@@ -61,6 +62,17 @@ def test_the_exit_codes_are_those_of_the_code(cli: Cli) -> None:
     exits = re.search(r"^Exit: (.*)\.$", cli("--help").out, re.MULTILINE)
     assert exits is not None
     assert re.findall(r"\d", exits[1]) == ["0", "1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_command_of_a_topic_exists(topic: str) -> None:
+    text = TOPICS[topic][1]
+    rows = re.findall(r"^  ([a-z]+(?:, [a-z]+)*)   ", text, re.MULTILINE)
+    listed = [name for row in rows for name in row.split(", ")]
+    typed = re.findall(r"\bprovd ([a-z]+)", text)
+
+    assert typed
+    assert {*listed, *typed} - {*modules()} == set()
 
 
 def test_the_dependencies_are_those_of_the_core(cli: Cli) -> None:

@@ -81,6 +81,17 @@ def test_config(monkeypatch: pytest.MonkeyPatch) -> None:
     assert places.config_path() == "/c/provd/config.toml"
 
 
+def test_what_says_where_the_home_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {places.state_place().source, places.config_place().source, places.socket_place().source} == {"$HOME"}
+
+    monkeypatch.setenv("HOME", "")
+
+    place = places.config_place()
+    assert place.source == "the system's list of users"
+    assert place.path.endswith("/.config/provd/config.toml")
+    assert not place.named
+
+
 def test_relative_names_become_absolute_and_are_not_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
     here = os.getcwd()
     monkeypatch.setenv("PROVD_STATE_DIR", "a/../b")

@@ -53,7 +53,7 @@ FULL: Final[dict[str, dict[str, Any]]] = {
     "deps.snapshot": {"deps": DEPS, "root": "/r"},
     "deps.check": ASKED | {"deps": DEPS, "fetched_at": "c"},
     "entry.put": SCOPED
-    | {"key": "k", "value": [1], "deps": DEPS, "fetched_at": "c", "as_of": "put", "based_on": 3}
+    | {"key": "k", "value": [1], "deps": DEPS, "fetched_at": "c", "as_of": "put", "based_on": 3, "based_on_record": 4}
     | {"session": "s", "turn": 4, "meta": {}, "op": "o"},
     "entry.check": ASKED | {"key": "k", "keys": ["k"]},
     "entry.get": ASKED | {"key": "k", "even_if": ["dirty", "unknown"], "deps": True},
@@ -169,6 +169,7 @@ def test_an_unknown_method_is_refused(method: str) -> None:
         ("entry.get", "even_if", ["fresh"]),
         ("entry.put", "as_of", "now"),
         ("entry.put", "based_on", -1),
+        ("entry.put", "based_on_record", -1),
         ("entry.put", "turn", None),
         ("entry.put", "deps", [1]),
         ("entry.put", "deps", [{"dep": "a", "digest": 1}]),

@@ -94,6 +94,33 @@ def test_a_position_before_every_run_has_no_token() -> None:
     assert "clock" not in json.loads(portable.line(Precedent(entry_of(clock=0), None, None), token))
 
 
+@pytest.mark.parametrize("word", [b"file", b"dir", b"names", b"glob", b"tree", b"object", b"entry", b"region"])
+@pytest.mark.parametrize("kind", [b"", b"file:", b"tree:"])
+def test_a_path_that_is_called_as_a_kind_is_a_path(word: bytes, kind: bytes) -> None:
+    dep = parse(kind + word, ROOT)
+    there, (rested,) = carried(entry_of(Kept(dep), scope=b"=name"))
+    assert rested.kept.dep == dep
+    there, (rested,) = carried(entry_of(Kept(dep)), MOVED)
+    assert (there.scope, rested.kept.dep.kind, rested.kept.dep.name) == (MOVED[1], dep.kind, MOVED[1] + b"/" + word)
+
+
+@pytest.mark.parametrize(
+    "dep",
+    [
+        {"dep": "object:o", "path": "/a"},
+        {"dep": "entry:e", "path": "/a"},
+        {"dep": "bogus:e", "path": "/a"},
+        {"dep": "a", "path": "relative"},
+        {"dep": "a", "path": "/nul\0"},
+    ],
+)
+def test_a_path_of_what_is_none_is_refused(dep: dict[str, str]) -> None:
+    told = portable.decode(line(deps=[dep]))
+    assert told.deps is not None
+    with pytest.raises(errors.RequestError):
+        portable.rested(told.deps[0], b"/r", None)
+
+
 MOVED: Final = (ROOT, b"/new/place")
 
 

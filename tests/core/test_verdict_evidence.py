@@ -141,6 +141,7 @@ def test_a_verdict_on_the_wire_has_every_field() -> None:
         "evidence": [
             {
                 "dep": "file:a",
+                "path": "/r/a",
                 "why": "changed",
                 "was": ONE,
                 "is": TWO,

@@ -37,7 +37,10 @@ _OUTSIDE: Final = (
     ("it needs systemd", r"\b(systemctl|journalctl|loginctl|systemd-\w+)\b"),
     ("it needs root", r"\b(sudo|sysctl)\b|/etc/"),
 )
-"""(reason, what a block has that is not run for it, marked or not): no test may change the machine that it runs on."""
+"""(reason, what a block has that is not run for it): no test may change the machine that it runs on."""
+_SHELL: Final = {"console", "sh", "bash", "hidden"}
+_HIDDEN_OR_FENCED: Final = re.compile(r"^```.*?^```$|^<!--.*?-->$", re.MULTILINE | re.DOTALL)
+_INDENTED: Final = re.compile(r"(?<=\n\n)(?: {4}|\t)\S.*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +83,13 @@ def steps(text: str) -> list[Step]:
     return found
 
 
-def reason(step: Step) -> str:
-    """Why a block is not run: what its mark says, or what it has; empty where it is."""
-    if step.not_run or step.language not in {"console", "sh", "bash", "hidden"}:
-        return step.not_run
+def unmarked(step: Step) -> str:
+    """Why a block that is to be run must not be; empty where it may be, or has its mark."""
+    if step.not_run or step.language not in _SHELL:
+        return ""
     return next((reason for reason, words in _OUTSIDE if re.search(words, step.text)), "")
+
+
+def indented(text: str) -> list[str]:
+    """Blocks that are told by their indentation alone, by their first lines: nothing runs these."""
+    return _INDENTED.findall(_HIDDEN_OR_FENCED.sub("", text))

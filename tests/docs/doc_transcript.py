@@ -7,6 +7,7 @@ nowhere else. All other words are compared as they are, but for the width of the
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import subprocess
 from typing import Final
@@ -66,6 +67,7 @@ def transcript(text: str) -> list[Shown]:
     return found
 
 
+@functools.cache
 def _whole(command: str) -> bool:
     """Whether bash would run this now, or ask for more lines."""
     if command.endswith("\\"):

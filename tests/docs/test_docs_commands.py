@@ -6,13 +6,15 @@ Rule: what is typed in a document is looked up in click's own tables, so that a 
 from __future__ import annotations
 
 import functools
+import os
 import re
 from typing import TYPE_CHECKING, Final
 
 import click
 import pytest
-from doc_blocks import DOCUMENTS, read, reason, steps
+from doc_blocks import DOCUMENTS, read, steps
 from doc_transcript import transcript
+from support import REPOSITORY
 
 from provd.cli.app import app
 from provd.cli.command import HELP_NAMES
@@ -32,7 +34,7 @@ _FLAG: Final = re.compile(r"--[a-z][a-z-]*")
 def _typed(document: str, *, run: bool = False) -> Iterator[str]:
     """The shell text of a document's transcripts, scripts and files; with `run` only of those that are run."""
     for step in steps(read(document)):
-        if run and reason(step):
+        if run and step.not_run:
             continue
         if step.language == "console":
             yield from (shown.command for shown in transcript(step.text))
@@ -124,6 +126,15 @@ def test_every_flag_that_is_shown_exists(document: str) -> None:
             unknown += [f"provd {name} {flag}" for flag in flags if flag not in known]
 
     assert unknown == []
+
+
+def test_the_map_of_the_command_line_has_every_file() -> None:
+    told = read("docs/architecture.md").partition("## The command line\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", told, re.MULTILINE)
+    mapped = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    there = os.listdir(os.path.join(REPOSITORY, "provd", "cli"))
+
+    assert {name.removesuffix(".py") for name in there if "__" not in name} ^ set(mapped) == set()
 
 
 def test_every_method_of_the_wire_has_an_example() -> None:

@@ -16,7 +16,7 @@ import tomllib
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from doc_blocks import DOCUMENTS, Step, read, reason, steps
+from doc_blocks import DOCUMENTS, Step, indented, read, steps, unmarked
 from doc_session import Session
 from doc_transcript import agree, said, transcript
 from doc_wire import Exchange, is_wire, values
@@ -33,14 +33,13 @@ _PROGRAMS: Final = {"docs/howto.md": ("git", "make", "paste"), "docs/tutorial.md
 """What a document's commands need beside a POSIX system."""
 _NOT_RUN: Final = {
     "run by .ci": {"README.md"},
-    "it installs software": {"README.md", "docs/containers.md"},
     "it installs a service": {"README.md", "docs/howto.md", "docs/service.md", "docs/macos.md"},
-    "it needs systemd": {"docs/service.md", "docs/status.md"},
-    "it needs root": {"docs/howto.md", "docs/service.md", "docs/containers.md"},
-    "it needs macOS": {"docs/macos.md"},
+    "it needs systemd": {"docs/service.md"},
+    "it needs root": {"docs/howto.md", "docs/service.md"},
     "it needs a container": {"docs/containers.md"},
+    "it needs an older provd": {"docs/upgrading.md"},
 }
-"""reason -> the documents that may have blocks which are not run for it."""
+"""reason -> the documents that have blocks which are not run for it."""
 
 
 def _text(lines: Iterable[str]) -> str:
@@ -50,10 +49,13 @@ def _text(lines: Iterable[str]) -> str:
 def _steps(document: str) -> list[Step]:
     """What a reader of a document does, with the usual beginning where it has none of its own."""
     found = steps(read(document))
-    shown = any(step.language in {"console", "sh", "python", "json"} and not reason(step) for step in found)
-    if shown and not any(step.language == "hidden" for step in found):
+    if _needs_daemon(found) and not any(step.language == "hidden" for step in found):
         found.insert(0, Step("hidden", _USUAL, 0))
     return found
+
+
+def _needs_daemon(found: list[Step]) -> bool:
+    return any(step.language in _DOERS.keys() - {"hidden", "toml"} and not step.not_run for step in found)
 
 
 class _Reader:
@@ -81,7 +83,8 @@ class _Reader:
         where = f"{self._document}:{step.line}"
         if step.file:
             self._session.write(step.file, step.text)
-        elif step.language in _DOERS and not reason(step):
+        elif step.language in _DOERS and not step.not_run:
+            assert not unmarked(step), f"{where}: not marked as not run, though {unmarked(step)}"
             _DOERS[step.language](self, step, where)
 
     def hidden(self, step: Step, where: str) -> None:
@@ -143,7 +146,10 @@ _DOERS: Final[dict[str, Callable[[_Reader, Step, str], None]]] = {
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("document", [name for name in DOCUMENTS if _steps(name)])
+@pytest.mark.parametrize(
+    "document",
+    [name for name in DOCUMENTS if any(step.language in _DOERS and not step.not_run for step in _steps(name))],
+)
 def test_what_is_shown_is_so(document: str) -> None:
     missing = [name for name in _PROGRAMS.get(document, ()) if shutil.which(name) is None]
     if missing:
@@ -157,11 +163,19 @@ def test_what_is_shown_is_so(document: str) -> None:
 
 
 def test_what_is_not_run_has_a_known_reason() -> None:
-    not_run = [(reason(step), f"{document}:{step.line}") for document in DOCUMENTS for step in _steps(document)]
+    told = {(step.not_run, document) for document in DOCUMENTS for step in steps(read(document)) if step.not_run}
 
-    assert [
-        (reason, at) for reason, at in not_run if reason and at.partition(":")[0] not in _NOT_RUN.get(reason, ())
-    ] == []
+    assert told == {(reason, document) for reason, documents in _NOT_RUN.items() for document in documents}
+
+
+def test_what_cannot_be_run_is_marked() -> None:
+    bare = [(unmarked(step), f"{document}:{step.line}") for document in DOCUMENTS for step in steps(read(document))]
+
+    assert [(reason, at) for reason, at in bare if reason] == []
+
+
+def test_no_block_is_told_by_its_indentation_alone() -> None:
+    assert {document: indented(read(document)) for document in DOCUMENTS if indented(read(document))} == {}
 
 
 def test_every_block_is_in_a_known_language() -> None:

@@ -11,7 +11,7 @@ import select
 from typing import TYPE_CHECKING
 
 import pytest
-from doc_blocks import Step, steps
+from doc_blocks import Step, indented, steps, unmarked
 from doc_session import Session, SessionEnded
 from doc_transcript import agree, said, transcript
 from doc_wire import Exchange, values
@@ -111,6 +111,27 @@ def test_marks_belong_to_the_next_block() -> None:
         Step("", "b\n", 9, file="~/f"),
         Step("sh", "c\n", 12),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("```sh\nsudo true\n```\n", "it needs root"),
+        ("```console\n$ systemctl --user start provd\n```\n", "it needs systemd"),
+        ("<!-- not run: it needs root -->\n```sh\nsudo true\n```\n", ""),
+        ("```sh\nprovd status\n```\n", ""),
+        ("```ini\n# /etc/systemd\n```\n", ""),
+    ],
+)
+def test_a_block_that_no_test_may_run_needs_a_mark(text: str, bare: str) -> None:
+    (step,) = steps(text)
+
+    assert unmarked(step) == bare
+
+
+def test_a_block_without_a_fence_is_seen() -> None:
+    assert indented("So:\n\n    provd ls\n\nor\n\n\tprovd log\n") == ["    provd ls", "\tprovd log"]
+    assert indented("- a\n    b\n\n```sh\n\n    provd ls\n```\n<!-- run: x\n\n    y -->\n") == []
 
 
 def test_a_program_says_what_it_prints() -> None:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -14,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
-from support import HANG, Daemon, clean_environment
+from support import HANG, clean_environment
 
 from provd import journal, logs
 from provd.core import errors
-from provd.logfile import LogFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
 
 def parsed(data: bytes) -> dict[str, str]:
@@ -267,137 +264,3 @@ def test_a_level_that_there_is_not_is_refused() -> None:
     with pytest.raises(errors.InvalidParams, match="no log level 'loud'") as refused:
         logs.set_level("loud")
     assert refused.value.hint == "one of debug, info, warning, error"
-
-
-# a file
-
-
-@pytest.fixture
-def descriptor() -> Iterator[int]:
-    """A descriptor that stands for standard error."""
-    fd = os.open(os.devnull, os.O_WRONLY)
-    yield fd
-    os.close(fd)
-
-
-def content(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
-
-
-def test_a_file_that_is_full_gets_another_name(tmp_path: Path, descriptor: int) -> None:
-    file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
-    for letter in b"abcdef":
-        file.write(bytes([letter]) * 6)
-    assert content(tmp_path) == {"log": b"f" * 6, "log.1": b"e" * 6, "log.2": b"d" * 6, "log.3": b"c" * 6}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
-
-
-def test_what_others_write_there_counts_and_is_in_order(tmp_path: Path, descriptor: int) -> None:
-    file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
-    file.write(b"one\n")
-    os.write(descriptor, b"crash\n")
-    file.write(b"two\n")
-    os.write(descriptor, b"again\n")
-    assert content(tmp_path) == {"log.1": b"one\ncrash\n", "log": b"two\nagain\n"}
-
-
-def test_one_that_was_there_goes_on_and_is_nobody_elses_to_read(tmp_path: Path, descriptor: int) -> None:
-    path = tmp_path / "new" / "log"
-    LogFile(str(path), descriptor=descriptor)
-    path.write_bytes(b"before\n")
-    path.chmod(0o644)
-    LogFile(str(path), descriptor=descriptor).write(b"after\n")
-    assert path.read_bytes() == b"before\nafter\n"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-
-@pytest.mark.parametrize("in_the_way", ["log.1", "log.2", "log.3"])
-def test_where_a_name_cannot_be_given_it_is_written_on(tmp_path: Path, descriptor: int, in_the_way: str) -> None:
-    (tmp_path / in_the_way / "inside").mkdir(parents=True)
-    file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
-    pieces = [bytes([letter]) * 6 for letter in b"abcdefgh"]
-    for piece in pieces:
-        file.write(piece)
-    kept = content(tmp_path)
-    assert b"".join(kept[name] for name in sorted(kept, reverse=True)) == b"".join(pieces)
-
-
-def test_a_name_that_cannot_be_given_is_not_tried_with_each_line(
-    tmp_path: Path, descriptor: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = []
-
-    def refused(old: str, _new: str) -> None:
-        tried.append(old)
-        raise PermissionError
-
-    monkeypatch.setattr(os, "rename", refused)
-    file = LogFile(str(tmp_path / "log"), most=100, descriptor=descriptor)
-    for _ in range(35):
-        file.write(b"a" * 10)
-    assert len(tried) == 3  # at 100, 200 and 300 bytes
-    assert (tmp_path / "log").stat().st_size == 350
-
-
-def test_a_file_that_was_taken_away_begins_anew_when_it_is_full(tmp_path: Path, descriptor: int) -> None:
-    file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
-    file.write(b"a" * 6)
-    (tmp_path / "log").unlink()
-    file.write(b"b" * 6)
-    file.write(b"c" * 2)
-    assert content(tmp_path) == {"log": b"b" * 6 + b"c" * 2}
-
-
-def test_a_link_is_followed_and_what_it_leads_to_turns(tmp_path: Path, descriptor: int) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "real").touch()
-    (tmp_path / "log").symlink_to("there/real")
-    file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
-    file.write(b"a" * 6)
-    file.write(b"b" * 6)
-    assert content(tmp_path / "there") == {"real": b"b" * 6, "real.1": b"a" * 6}
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_full_disk_is_no_error(descriptor: int) -> None:
-    file = LogFile("/dev/full", most=10, descriptor=descriptor)
-    for _ in range(5):
-        file.write(b"a" * 6)
-
-
-def test_a_pipe_that_nobody_reads_holds_nobody(tmp_path: Path, descriptor: int) -> None:
-    os.mkfifo(tmp_path / "log")
-    reader = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)
-    file = LogFile(str(tmp_path / "log"), most=10, descriptor=descriptor)
-    for _ in range(1000):
-        file.write(b"a" * 1000)
-    os.close(reader)
-
-
-def test_a_file_that_cannot_be_opened_is_refused_with_words(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
-    with pytest.raises(errors.InvalidParams, match="cannot be opened: Is a directory"):
-        logs.configure(None, log_file=str(tmp_path / "log"))
-
-
-def test_all_that_a_process_says_is_in_the_file(tmp_path: Path) -> None:
-    path = str(tmp_path / "log")
-    code = (
-        "from provd import logs; import structlog, faulthandler, os, sys\n"
-        f"logs.configure('json', log_file={path!r})\n"
-        "structlog.get_logger().info('hello'); faulthandler.enable(); raise SystemError('boom')"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=clean_environment("/"), capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
-    first, *rest = (tmp_path / "log").read_text().splitlines()
-    assert json.loads(first)["event"] == "hello"
-    assert rest[-1] == "SystemError: boom"
-
-
-def test_a_daemon_logs_lines_for_people_by_itself(make_daemon: Callable[..., Daemon]) -> None:
-    daemon = make_daemon()
-    daemon.start()
-    daemon.stop()
-    assert "[info     ] ready " in daemon.said()
-    assert "\x1b" not in daemon.said()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
+from old_stores import bring, daemon_in, new_home
 from support import HANG, Daemon, Rpc, clean_environment
 
-from provd.bulletin import headline
+from provd.bulletin import Bulletin, headline
 from provd.notify import Notifier
 from provd.watch.base import RootState
 
@@ -161,6 +165,55 @@ def test_the_line_for_people_counts_what_is_watched(states: list[tuple[str, int,
     assert headline(told) == line
 
 
+class ManyRoots:
+    """The roots of a daemon that has very many; counts how often it is asked how one is."""
+
+    def __init__(self, number: int) -> None:
+        self.paths = [b"/r%d" % each for each in range(number)]
+        self.asked = 0
+
+    def __contains__(self, path: bytes) -> bool:
+        return path.startswith(b"/r")
+
+    def state(self, _path: bytes) -> RootState:
+        self.asked += 1
+        return RootState("inotify", "watching", "whole", directories=1)
+
+    def lies_in_another(self, _path: bytes) -> bool:
+        return False
+
+
+def test_a_line_of_thousands_of_roots_is_made_seldom_and_others_have_their_turn() -> None:
+    told: list[str] = []
+
+    class Ears(Notifier):
+        def status(self, text: str) -> None:
+            told.append(text)
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        roots = ManyRoots(3000)
+        live = mock.Mock(kept=roots)
+        bulletin = Bulletin(Ears("/nobody/listens"), mock.Mock(), live)
+        bulletin.changed()
+        assert bulletin._timer is not None
+        assert bulletin._timer.when() - loop.time() > 5
+        bulletin._timer.cancel()
+        bulletin._tell()
+        most = before = 0
+        while not told:
+            await asyncio.sleep(0)
+            most, before = max(most, roots.asked - before), roots.asked
+        assert told == ["watching 3,000 roots, 3,000 directories"]
+        assert 0 < most <= 100
+        roots.paths = roots.paths[:10]
+        bulletin.changed()
+        assert bulletin._timer.when() - loop.time() <= 1
+        bulletin.stopping()
+
+    asyncio.run(body())
+
+
 # a whole daemon
 
 
@@ -174,6 +227,22 @@ def test_a_daemon_is_ready_when_it_answers_and_tells_of_its_end(
         assert rpc("daemon.hello", protocol=1)["pid"] == process.pid
     assert daemon.stop() == 0
     manager.heard_until("STOPPING", "1")
+
+
+def test_a_start_that_migrates_a_store_asks_for_more_time(manager: Manager) -> None:
+    home = new_home()
+    bring("1-unwatched", home)
+    daemon = daemon_in(home)
+    try:
+        daemon.launch(NOTIFY_SOCKET=manager.address)
+        told = []
+        while "READY" not in (heard := manager.heard()):
+            told.append(heard)
+        assert told == [{"EXTEND_TIMEOUT_USEC": "600000000"}] * 3  # before the copy, after it, after the one step
+        assert daemon.stop() == 0
+    finally:
+        daemon.close()
+        shutil.rmtree(home)
 
 
 def test_the_line_follows_what_is_watched(manager: Manager, make_daemon: Callable[..., Daemon]) -> None:

@@ -11,8 +11,10 @@ import pytest
 from rooting import Bench, made, run_with_roots
 
 from provd.core import errors
+from provd.disk import real_directory
+from provd.recorder import rootrecords, roots
 from provd.recorder.roots import WATCHED
-from provd.store import View
+from provd.store import View, Writer
 from provd.watch.base import RootState
 
 if TYPE_CHECKING:
@@ -65,6 +67,30 @@ def test_waiting_ends_with_the_scan_and_not_waiting_ends_at_once(run: Any, tmp_p
         gate.set()
         await waiting
         assert bench.roots.state(root).state == "watching"
+
+    run(body)
+
+
+def test_several_are_added_all_or_none(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = made(tmp_path, "one", "two")
+    real = rootrecords.adding
+
+    def full(writer: Writer) -> None:
+        raise errors.StoreFull("full", "free space")
+
+    async def body(bench: Bench) -> None:
+        directories = [directory for path in (one, two) if (directory := real_directory(path)[1])]
+        with monkeypatch.context() as patch:
+            patch.setattr(roots, "adding", lambda at, ignore: real(at, ignore) if at.path == one else full)
+            with pytest.raises(errors.StoreFull):
+                await bench.roots.add_all(directories)
+        assert (bench.roots.paths, bench.log(), bench.told) == ([], [], [])
+        await bench.roots.add_all(directories)
+        await bench.roots.settled()
+        assert bench.roots.paths == [one, two]
+        assert sorted(bench.told) == [("scan", one), ("scan", two), ("watch", one), ("watch", two)]
+        await bench.roots.add_all(directories)
+        assert len(bench.log()) == 6
 
     run(body)
 

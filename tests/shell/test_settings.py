@@ -175,3 +175,14 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Any) -> None:
     os.makedirs(os.path.join(tmp_path, "config", "provd", "config.toml"))
     with pytest.raises(errors.InvalidParams):
         load()
+
+
+def test_settings_that_use_other_values_say_the_same_in_every_field(config: Callable[[str], str]) -> None:
+    config('[store]\nmap_gib = 3\n[logging]\nformat = "json"\nlevel = "error"\n[watch]\nbackend = "poll"\n')
+    before = load(roots=(b"/r",))
+    config("[log]\nmax_records = 1000\n")
+    asked = load(roots=(b"/r",))
+    assert settings.using(asked, asked.values) == asked
+    assert settings.using(asked, before.values) == before
+    mixed = settings.using(asked, {**asked.values, "store.map_gib": before.values["store.map_gib"]})
+    assert (mixed.map_size, mixed.backend, mixed.max_records) == (3 * 1024**3, "auto", 1000)

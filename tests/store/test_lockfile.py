@@ -59,6 +59,25 @@ def test_a_state_directory_that_others_could_read_is_closed_to_them(place: str) 
     assert mode(place) == 0o700
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["provd.log", "provd.log.1", "start.lock", "store", "store.format-1", "store.format-1.partial", "store.unusable-7"],
+)
+def test_what_provd_itself_made_there_is_nothing_of_others(place: str, name: str) -> None:
+    open(os.path.join(place, name), "w").close()
+    os.chmod(place, 0o755)
+    StateDirectory(place).release()
+    assert mode(place) == 0o700
+
+
+@pytest.mark.parametrize("name", ["notes", "store.old", "provd.logs", "lock.1"])
+def test_a_directory_of_others_things_keeps_its_mode(place: str, name: str) -> None:
+    open(os.path.join(place, name), "w").close()
+    os.chmod(place, 0o755)
+    StateDirectory(place).release()
+    assert mode(place) == 0o755
+
+
 def test_a_second_holder_is_told_who_the_first_is_and_takes_nothing(place: str) -> None:
     first = StateDirectory(place)
     error = unusable(StateDirectory, place)

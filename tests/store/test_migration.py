@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import lmdb
@@ -12,7 +13,7 @@ import pytest
 from old_stores import RELEASED, bring, new_home, rows_of
 from storing import in_loop, opened
 
-from provd.core import errors, records
+from provd.core import clock, errors, records
 from provd.store import Store, keeping, migrate
 from provd.store.environment import FORMAT
 
@@ -119,6 +120,25 @@ def test_fields_that_older_rows_lack_have_the_value_that_claims_least(directory:
         assert not any(one.shown or one.proven is not None for one in kept)
 
 
+def test_a_copy_at_the_same_position_of_another_run_is_of_another_store(directory: str) -> None:
+    def kept() -> str:
+        with closing(lmdb.open(directory, max_dbs=8)) as env:
+            return keeping.keep(env, directory, 1)
+
+    path = kept()
+    assert kept() == path
+    assert names_beside(directory).count("store.format-1") == 1
+    with closing(lmdb.open(path, max_dbs=8)) as env, env.begin(write=True) as txn:
+        runs = env.open_db(b"runs", txn)
+        ((run, first), *_) = list(txn.cursor(db=runs))
+        txn.delete(run, db=runs)
+        txn.put(b"f" * 16, first, db=runs)
+    assert kept() == path
+    assert rows_of(path) == rows_of(directory)
+    aside = [name for name in names_beside(directory) if name.startswith("store.format-1-")]
+    assert len(aside) == 1
+
+
 # what may fail
 
 
@@ -152,10 +172,10 @@ class FailingCopy:
     def __init__(self, env: lmdb.Environment) -> None:
         self._env = env
 
-    def copy(self, path: str, **_: Any) -> None:
-        with open(os.path.join(path, "data.mdb"), "wb") as file:
+    def copy(self, path: bytes, **_: Any) -> None:
+        with open(os.path.join(path, b"data.mdb"), "wb") as file:
             file.write(b"half")
-        raise lmdb.DiskError(f"{path}: No space left on device")
+        raise lmdb.DiskError(f"{os.fsdecode(path)}: No space left on device")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
@@ -222,9 +242,14 @@ def test_a_full_disk_in_a_step_is_a_full_store(directory: str, monkeypatch: pyte
 # the copy goes
 
 
-def settled(directory: str, run: str) -> str | None:
+def settled(directory: str, run: str, *, orderly: bool = True) -> str | None:
+    """A run from its start to its end; the name of the copy that it removed."""
+
     async def body(store: Store) -> str | None:
-        return await migrate.settle(store, run)
+        gone = await migrate.settle(store, run)
+        if orderly:
+            await store.submit(lambda writer: migrate.prove(writer, run))
+        return gone
 
     return in_loop(directory, body)
 
@@ -238,6 +263,43 @@ def test_the_copy_goes_with_the_second_run_that_came_up(directory: str) -> None:
     with opened(directory) as store:
         assert store.migrated() is None
     assert settled(directory, "three") is None
+
+
+def test_runs_that_crash_prove_nothing(directory: str) -> None:
+    for run in ("one", "two"):
+        assert settled(directory, run, orderly=False) is None
+    assert settled(directory, "three") is None
+    assert names_beside(directory) == ["store", "store.format-1"]
+    assert settled(directory, "four", orderly=False) == "store.format-1"
+
+
+def test_a_run_that_was_there_long_proves_the_store_though_it_crashes(directory: str) -> None:
+    async def body(store: Store) -> None:
+        assert await migrate.settle(store, "one") is None
+        await migrate.prove_in_time(store, "one", seconds=0)
+
+    in_loop(directory, body)
+    assert settled(directory, "two", orderly=False) == "store.format-1"
+
+
+def test_a_directory_whose_name_is_no_text_is_migrated_as_any_other(directory: str) -> None:
+    odd = os.fsdecode(os.fsencode(os.path.dirname(directory)) + b"/odd-\xff")
+    os.mkdir(odd)
+    try:
+        os.rename(directory, f"{odd}/store")
+    except OSError as e:  # a file system that takes only text
+        pytest.skip(str(e))
+    before = rows_of(f"{odd}/store")
+    with opened(f"{odd}/store") as store:
+        assert store.migrated() is not None
+    assert rows_of(f"{odd}/store.format-1") == before
+    shutil.rmtree(f"{odd}/store")
+    shutil.copytree(f"{odd}/store.format-1", f"{odd}/store")
+    with opened(f"{odd}/store"):
+        pass
+    assert names_beside(f"{odd}/store") == ["store", "store.format-1"], "the copy of the same moment is taken"
+    assert settled(f"{odd}/store", "one") is None
+    assert settled(f"{odd}/store", "two") == "store.format-1"
 
 
 def test_a_copy_that_somebody_removed_is_forgotten(directory: str) -> None:
@@ -267,9 +329,19 @@ def test_the_walk_meets_every_row_in_slices(directory: str) -> None:
         low: bytes | None = b""
         steps = 0
         while low is not None:
-            low = view.walk("log", low, 10)
+            low = view.walk("log", low, 10, 1 << 20)
             steps += 1
         assert steps == view.count("log") // 10 + 1
+
+
+def test_the_walk_goes_no_further_than_its_bytes(directory: str) -> None:
+    with opened(directory) as store:
+        for reason in ("a", "x" * 1000, "b"):
+            store.run(lambda writer, reason=reason: writer.append(records.Gap(1, b"/x", reason)))  # type: ignore[misc]
+        with store.view() as view:
+            first = clock.key(view.head() - 2)
+            assert view.walk("log", first, 10, 1000) == clock.key(view.head() - 1) + b"\0"
+            assert view.walk("log", first, 10, 10_000) is None
 
 
 def test_the_copy_can_be_put_back_in_its_place(directory: str) -> None:

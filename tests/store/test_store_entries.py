@@ -93,13 +93,13 @@ def test_precedents_are_kept_in_order(directory: str) -> None:
 
         store.run(command)
         with store.view() as view:
-            told = view.archived(EntryId(SCOPE, "k"))
+            told = list(view.archived(EntryId(SCOPE, "k")))
             assert [(a.entry.version, a.reason, a.value) for a in told] == [
                 (1, "superseded", b"1"),
                 (300, "superseded", b"300"),
                 (70_000, "superseded", b"70000"),
             ]
-            assert view.archived(EntryId(SCOPE, "other")) == []
+            assert list(view.archived(EntryId(SCOPE, "other"))) == []
 
 
 def test_forgetting_leaves_no_row_behind(directory: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from provd import elsewhere, places
+from provd import places
 from provd.cli import process
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
@@ -227,7 +227,7 @@ def _is_network(path: str) -> bool:
 
 def _holder(state: str) -> Holder | None:
     """The process that holds the lock now, by the system's table of locks."""
-    lock = elsewhere.written(state)
+    lock = holders.written(state)
     try:
         with open("/proc/locks", encoding="ascii", errors="replace") as locks:
             held = [line.split() for line in locks]

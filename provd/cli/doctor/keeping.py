@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from provd import places
 from provd.cli import output, times
 from provd.cli.doctor.results import Result, fail, ok, warn
 from provd.cli.records import is_below, number
@@ -98,7 +99,9 @@ def store(facts: Facts) -> Iterator[Result]:
 
 def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
     told = facts.answer.get("set_aside")
-    names = [] if seen is None else [name for name in seen.names if name.startswith("store.unusable-")]
+    names = (
+        [] if seen is None else [name for name in seen.names if name.startswith(places.STORE_NAME + places.UNUSABLE)]
+    )
     kept = [os.path.join(seen.path, name) for name in names] if seen is not None else []
     if isinstance(told, str) and told not in kept:
         kept.append(told)
@@ -112,7 +115,7 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
     migrated = facts.answer.get("migrated")
     if isinstance(migrated, dict) and (at := migrated.get("kept")):
         place = output.printable(str(at))
-        why = "the store was taken over from an older version; the next start that finds it whole removes the old one"
+        why = "the store was taken over from an older version; after an orderly end the next start removes the old one"
         yield warn("store.migrated", f"the store of before the upgrade is kept at {place}", why, "provd restart")
 
 
