@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence, in_turn
+from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence
 
 from provd.cli import command, process
 from provd.client import MAX_LINE
@@ -113,8 +113,9 @@ def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli, monkeypatch: p
 
 def test_a_daemon_that_hangs_when_the_command_has_ended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("provd.cli.child.run", lambda _: 7)
+    greetings = iter([HELLO])
     cli.fake.answers |= {
-        "daemon.hello": in_turn(HELLO, Silence()),
+        "daemon.hello": lambda _: next(greetings, Silence()),
         "log.clock": {"clock": "c:1"},
         "action.begin": {"id": 7},
         "action.list": {"actions": []},

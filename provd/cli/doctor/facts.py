@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from provd import places
+from provd import holders, places
 from provd.cli import process
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
