@@ -13,9 +13,10 @@ import os
 import resource
 import secrets
 import sys
+import threading
 
 from provd.core import errors, records
-from provd.disk import ignore_lease_breaks, real_directory
+from provd.disk import Directory, ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
 from provd.recorder.actions import end_held
@@ -26,6 +27,8 @@ from provd.store import Store, Writer
 
 _DESCRIPTORS = 65536
 _NICE = -5
+_PATIENCE = 5.0
+"""Seconds for looking at one root of the settings."""
 
 
 def main(settings: Settings) -> None:
@@ -62,19 +65,7 @@ def main(settings: Settings) -> None:
 def begin_run(store: Store, settings: Settings) -> str:
     """Makes a new run durable: its id with a gap for all, the end of what was held, the roots of the settings."""
     run = secrets.token_hex(8)
-    directories = []
-    for path in settings.roots:
-        try:
-            real = real_directory(path)[1]
-        except (OSError, ValueError):
-            real = None
-        if real is None:
-            shown = path.decode("utf-8", "backslashreplace")
-            raise errors.RootMissing(
-                f"the root {shown} is no directory that can be seen",
-                "give existing directories as --root and as roots in the configuration",
-            )
-        directories.append(real)
+    directories = [_seen(path) for path in settings.roots]
 
     def begin(writer: Writer) -> None:
         writer.append(records.Gap(writer.now, records.ALL, "started", run))
@@ -84,6 +75,33 @@ def begin_run(store: Store, settings: Settings) -> str:
 
     store.run(begin)
     return run
+
+
+def _seen(path: bytes) -> Directory:
+    """The directory that a root of the settings names, looked at in a thread; raises RootMissing."""
+    found: list[Directory | None] = []
+
+    def see() -> None:
+        try:
+            found.append(real_directory(path)[1])
+        except (OSError, ValueError):
+            found.append(None)
+
+    looking = threading.Thread(target=see, name="provd-root", daemon=True)
+    looking.start()
+    looking.join(_PATIENCE)
+    shown = path.decode("utf-8", "backslashreplace")
+    if not found:
+        raise errors.RootMissing(
+            f"the root {shown} does not answer within {_PATIENCE:g} s: its file system may hang",
+            "see what is mounted there, or leave it out of --root and of roots in the configuration",
+        )
+    if found[0] is None:
+        raise errors.RootMissing(
+            f"the root {shown} is no directory that can be seen",
+            "give existing directories as --root and as roots in the configuration",
+        )
+    return found[0]
 
 
 def _raise_limits() -> None:

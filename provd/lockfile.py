@@ -99,7 +99,9 @@ class StateDirectory:
             os.pwrite(self._fd, b"%d\n%b\n" % (os.getpid(), os.fsencode(path)), 0)
 
     def release(self) -> None:
-        """Gives the lock back."""
+        """Gives the lock back; whoever reads it then finds nobody."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._fd, 0)
         os.close(self._fd)
 
 

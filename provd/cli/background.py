@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from provd.cli.command import Failure
+from provd.cli.holding import Holder, holder, must_be_own
 from provd.client import Client, ProvdUnreachable
 from provd.services import ServiceError, itself
 
@@ -28,6 +29,8 @@ LOG_NAME: Final = "provd.log"
 _LOCK_NAME: Final = "start.lock"
 _NAP: Final = 0.01
 """Seconds between two looks at what cannot tell."""
+_ENDING: Final = 10.0
+"""Seconds for which a daemon may hold its lock without its socket: it ends."""
 _PAUSE: Final = 0.2
 """Seconds between two starts while another daemon ends."""
 _TOLD: Final = 4096
@@ -93,16 +96,11 @@ def _nobody(path: str) -> bool:
     return False
 
 
-def holder(state: str | None) -> list[str]:
-    """The socket of the daemon that has, or had, the lock of this state, as it wrote it; none where it is not told."""
-    if state is None:
-        return []
-    try:
-        with open(os.path.join(state, "lock"), "rb") as file:
-            lines = os.fsdecode(file.read(_TOLD)).split("\n")
-    except OSError:
-        return []
-    return [line for line in lines[1:2] if line]
+def silent(held: Holder, state: str) -> Failure:
+    """The failure where a daemon holds the lock of a state directory and cannot be reached."""
+    where = held.socket or "any socket yet"
+    message = f"another daemon (pid {held.pid}) uses the state directory {state} and does not answer at {where}"
+    return Failure(message, f"see what it logs, or end it: kill {held.pid}")
 
 
 def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
@@ -111,18 +109,28 @@ def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
     One that is there already is as good. Raises Failure where it ended or is not ready in time, ProvdUnreachable
     where something else is at the socket.
     """
-    deadline = time.monotonic() + timeout
+    begun = time.monotonic()
+    deadline = begun + timeout
+    must_be_own(wanted.state)
     with _turn(wanted.state, deadline):
         while True:
             there = _pid_at(wanted.socket, timeout)
             if there is not None:
                 return there, False
+            held = holder(wanted.state)
             try:
-                return _once(wanted, deadline)
-            except _Held:  # by one that still ends, or begins
-                if time.monotonic() >= deadline or any(_pid_at(path, timeout) for path in holder(wanted.state)):
+                if held is None or _answers(held, timeout):  # the second is refused with what to do
+                    return _once(wanted, deadline)
+            except _Held:
+                if time.monotonic() >= deadline or _answers(holder(wanted.state), timeout):
                     raise
-                time.sleep(_PAUSE)
+            if held is not None and time.monotonic() >= min(deadline, begun + _ENDING if held.socket else deadline):
+                raise silent(held, wanted.state)
+            time.sleep(_PAUSE)  # it still ends, or begins
+
+
+def _answers(held: Holder | None, timeout: float) -> bool:
+    return held is not None and bool(held.socket) and _pid_at(held.socket, timeout) is not None
 
 
 def _once(wanted: Wanted, deadline: float) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import __version__, places, services, unitfiles
-from provd.cli import background, output, serving
+from provd.cli import background, holding, output, serving
 from provd.cli.command import Failure, Group, Usage, connected
 from provd.services import itself
 
@@ -157,12 +157,15 @@ def _socket(where: Systemd | Launchd, plan: Plan) -> str:
 def _end_others(before: Service | None, plan: Plan, socket: str) -> None:
     """Stops a daemon that is in the service's place: at its socket, or on its state."""
     state = services.option(list(plan.command), "--state")
-    for path in dict.fromkeys([socket, *background.holder(state)]):
+    held = None if state is None else holding.holder(state)
+    for path in dict.fromkeys([socket, *([held.socket] if held is not None and held.socket else [])]):
         client = background.reached(path, _PATIENCE)
         if client is None:
             continue
         with client:
             pid = client.hello()["pid"]
+            if path != socket and not serving.keeps(client, state):
+                continue  # the socket is another daemon's by now
             if before is None or pid != before.pid:
                 serving.end(client, _PATIENCE)
                 output.note(f"stopped the daemon that ran outside the service (pid {pid})")

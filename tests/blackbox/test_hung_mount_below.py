@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
 from hung_mount import Hung
-from support import HANG, Daemon, Rpc, records_since
+from support import HANG, Daemon, Rpc, clean_environment, records_since
 
 _TRY = "import hung_mount, sys; hung_mount.Hung(sys.argv[1])"
 _HERE = os.path.dirname(__file__)
@@ -72,6 +73,33 @@ def it_is_well_and_nothing_is_told_of_it(daemon: Daemon, hung: Hung) -> None:
         works(daemon, name)
     assert not [r for r in records_since(daemon.connect(), start) if r.get("path", "").startswith(daemon.root + "/sub")]
     assert not hung.hangs
+
+
+def a_start_on_it_is_refused(daemon: Daemon, hung: Hung) -> None:
+    hung.hangs = True
+    daemon.roots = [f"{daemon.root}/sub/hung"]
+    daemon.launch()
+    deadline = time.monotonic() + HANG
+    while "does not answer within" not in daemon.said():  # its process may last as long as the call
+        assert time.monotonic() < deadline, daemon.said()
+
+
+def a_restart_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
+    hung.hangs = True
+    daemon.roots = []
+    daemon.start()
+    daemon.rpc("root.add", path=daemon.root)
+    works(daemon, "new")
+    daemon.disconnect()
+    words = ["--state", daemon.state, "--socket", daemon.socket]
+    subprocess.run(
+        [sys.executable, "-m", "provd", "restart", *words], env=clean_environment(daemon.home), check=True, cwd="/"
+    )
+    with open(os.path.join(daemon.state, "lock"), encoding="utf-8") as lock:
+        pid = int(lock.readline())
+    os.kill(pid, signal.SIGKILL)
+    assert daemon.process is not None
+    assert pid != daemon.process.pid
 
 
 CASES = [name for name in list(globals()) if name.startswith(("a_", "the_dir", "it_"))]

@@ -13,9 +13,10 @@ from fake_daemon import Cli, FakeDaemon, Hangup, Raw, Refusal, Silence
 
 from provd import services
 from provd.cli.doctor import CHECKS, keeping
-from provd.cli.doctor.facts import Directory, Facts, Holder
+from provd.cli.doctor.facts import Directory, Facts
 from provd.cli.doctor.reaching import _KINDS
 from provd.cli.doctor.results import Check, Result, examine, to_json
+from provd.cli.holding import Holder
 from provd.services import Service
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ def test_an_action_that_is_open_for_long(doctor: Doctor) -> None:
 
 
 def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.doctor.facts._holder", lambda path: Holder(77, "/t/b.sock"))
+    monkeypatch.setattr("provd.cli.doctor.facts.holder", lambda path: Holder(77, "/t/b.sock"))
 
     found = doctor.finding()
 
@@ -425,7 +426,7 @@ def test_where_sockets_are_forbidden(
 
 
 def test_a_daemon_on_the_same_state_that_answers_elsewhere(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.doctor.facts._holder", lambda path: Holder(77, "/t/b.sock"))
+    monkeypatch.setattr("provd.cli.doctor.facts.holder", lambda path: Holder(77, "/t/b.sock"))
 
     found = _without_daemon(doctor.findings("--socket", "none"))
 

@@ -103,6 +103,20 @@ def test_a_daemon_in_the_background_makes_room(managed: Home) -> None:
 
 
 @_USER
+def test_install_leaves_a_daemon_alone_that_an_old_lock_names(managed: Home) -> None:
+    elsewhere = os.path.join(managed.path, "e.sock")
+    managed.provd("start", "--state", "other", "--socket", elsewhere)
+    pid = managed.hello(elsewhere)["pid"]
+    os.makedirs(managed.state)
+    with open(os.path.join(managed.state, "lock"), "w") as lock:
+        lock.write(f"1\n{elsewhere}\n")
+
+    assert "stopped" not in managed.provd("service", "install").err
+
+    assert managed.hello(elsewhere)["pid"] == pid
+
+
+@_USER
 def test_start_stop_and_restart_are_the_managers(managed: Home) -> None:
     managed.provd("service", "install")
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from provd import places
+from provd.cli.holding import Holder, holder
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
 if TYPE_CHECKING:
@@ -47,14 +48,6 @@ class Unit(Protocol):
     def pid(self) -> int | None: ...
     @property
     def linger(self) -> bool | None: ...
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Who has the lock of a state directory, as the lock says it: a process of this machine, and its socket."""
-
-    pid: int
-    socket: str
 
 
 @dataclass(frozen=True)
@@ -219,7 +212,7 @@ def _look(path: str) -> Directory:
         network=_is_network(path),
         free=free,
         names=names,
-        holder=_holder(path),
+        holder=holder(path),
     )
 
 
@@ -234,21 +227,6 @@ def _is_network(path: str) -> bool:
     with contextlib.suppress(OSError):
         return is_network(os.fsencode(path))
     return False
-
-
-def _holder(state: str) -> Holder | None:
-    """The process that holds the lock now. The lock itself is not tried: that could refuse a daemon that starts."""
-    lock = os.path.join(state, "lock")
-    try:
-        with open(lock, encoding="utf-8", errors="replace") as file:
-            inode = os.fstat(file.fileno()).st_ino
-            pid, socket = [*file.read(8192).split("\n"), "", ""][:2]
-        with open("/proc/locks", encoding="ascii", errors="replace") as locks:
-            held = [line.split() for line in locks]
-    except OSError:
-        return None
-    own = any("FLOCK" in row and any(word.endswith(f":{inode}") for word in row) for row in held)
-    return Holder(int(pid), socket) if own and pid.isdigit() else None
 
 
 def _mistake() -> tuple[str, str] | None:
