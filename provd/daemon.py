@@ -26,6 +26,7 @@ from provd.settings import Settings
 from provd.store import Store, Writer
 
 _DESCRIPTORS = 65536
+_LEAST = 64
 _NICE = -5
 _PATIENCE = 5.0
 """Seconds for looking at one root of the settings."""
@@ -34,7 +35,8 @@ _PATIENCE = 5.0
 def main(settings: Settings) -> None:
     """Runs the daemon until it is told to stop.
 
-    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start.
+    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams, LimitExceeded where it cannot
+    start.
     """
     os.umask(0o077)  # whatever it was: nothing that is made here is for others, and all of it for ourselves
     configure(settings.log_format, log_file=settings.log_file, level=settings.log_level)
@@ -108,6 +110,11 @@ def _raise_limits() -> None:
     """As many descriptors as the system allows: each client is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = hard if hard != resource.RLIM_INFINITY else _DESCRIPTORS
+    if most < _LEAST:
+        raise errors.LimitExceeded(
+            f"this process may open {most} files, and needs {_LEAST}: each client and each directory in use is one",
+            f"raise the limit: ulimit -n {_DESCRIPTORS}",
+        )
     if soft < min(most, _DESCRIPTORS):
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, _DESCRIPTORS), hard))

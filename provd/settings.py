@@ -6,7 +6,6 @@ its mistakes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -108,7 +107,7 @@ def load(
         backend=cast("Choice", values["watch.backend"].value),
         poll_seconds=float(values["watch.poll_seconds"].value),
         log_format=None if values["logging.format"].value == AUTO else values["logging.format"].value,
-        log_file=None if log_file is None else os.path.join(os.getcwd(), log_file),
+        log_file=None if log_file is None else places.absolute(log_file),
         log_level=values["logging.level"].value,
         map_size=values["store.map_gib"].value * 1024**3,
         max_records=values["log.max_records"].value,

@@ -124,6 +124,9 @@ def _manager(user: str | None, *, system: bool) -> Systemd | Launchd:
         pwd.getpwnam(name)
     except KeyError:
         raise Usage(f"there is no user {name!r}", "give an existing one with --user") from None
+    if not services.is_instance(name):
+        message = f"systemd takes the name {name!r} for something else as part of a unit's"
+        raise Usage(message, "install it as that user without --system, or for a user of letters, digits, . _ and -")
     return services.Systemd(user=name)
 
 

@@ -223,7 +223,7 @@ def test_a_service_that_does_not_start(managed: Home) -> None:
 
     assert f"wrote {managed.unit}\n" in done.err
     assert "systemd could not start provd.service: Job for provd.service failed" in done.err
-    assert "next: see in the foreground why: provd run" in done.err
+    assert "next: see why: systemctl --user status provd.service" in done.err
 
 
 @_USER
@@ -419,6 +419,32 @@ def test_what_the_journal_says_is_the_reason() -> None:
         Systemd(notes).start()
 
     assert caught.value.hint == "journalctl --user -u provd.service -n 50"
+
+
+@pytest.mark.parametrize("name", ["samba$", "a%b", "with space", "jürgen", "1000", ""])
+def test_names_that_systemd_takes_for_something_else(name: str) -> None:
+    assert not services.is_instance(name)
+    assert services.is_instance("ci-1.x_Y")
+
+
+def test_a_masked_unit_is_said_with_what_to_do() -> None:
+    masked = Ran(1, err="Failed to start provd.service: Unit provd.service is masked.")
+    with pytest.raises(ServiceError, match="is masked") as caught:
+        Systemd(Notes(start=masked)).start()
+    assert caught.value.hint == "systemctl --user unmask provd.service"
+
+
+def test_a_unit_whose_file_was_removed_by_hand_is_ended(system: str) -> None:
+    link = f"{system}/multi-user.target.wants/provd@ci.service"
+    os.mkdir(os.path.dirname(link))
+    os.symlink(f"{system}/provd@.service", link)
+    notes = Notes(show=Ran(0, "LoadState=loaded\nActiveState=active\n"))
+
+    done = list(Systemd(notes, "ci").uninstall())
+
+    assert done == ["stopped provd@ci.service, whose file was gone", f"removed {link}"]
+    assert notes.verbs == ["stop", "daemon-reload"]
+    assert not os.path.lexists(link)
 
 
 def test_lingering_is_switched_on_only_when_asked() -> None:

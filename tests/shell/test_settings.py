@@ -175,3 +175,13 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Any) -> None:
     os.makedirs(os.path.join(tmp_path, "config", "provd", "config.toml"))
     with pytest.raises(errors.InvalidParams):
         load()
+
+
+def test_the_place_of_the_log_needs_no_current_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    loaded = settings.load(state="/s", log_file="/l")
+    assert loaded.log_file == "/l"
+    assert settings.again(loaded).log_file == "/l"
