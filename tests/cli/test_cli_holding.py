@@ -64,6 +64,18 @@ def test_what_a_killed_daemon_left_in_its_lock_is_not_believed(home: Home) -> No
         assert file.read() == ""
 
 
+def test_stop_waits_for_a_stopped_process_as_long_as_it_was_told(home: Home) -> None:
+    home.provd("start")
+    pid = home.hello()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        said = home.provd("stop", "--timeout", "0.5", code=3).err
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "within 0.5 s" in said
+    assert f"kill {pid}" in said
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root meets a directory of another user that it may write to")
 def test_root_touches_no_state_of_another_user(home: Home) -> None:
     os.makedirs(home.state)

@@ -291,7 +291,9 @@ def test_a_locked_socket_directory_is_waited_for_a_while(path: str, monkeypatch:
     fcntl.flock(directory, fcntl.LOCK_SH)
     assert "is locked" in unusable(BoundSocket, path).message
     os.close(directory)
-    BoundSocket(path).remove()
+    listening = BoundSocket(path)
+    listening.socket.close()
+    listening.remove()
 
 
 def test_who_gives_the_lock_back_is_not_in_it_any_more(place: str) -> None:
