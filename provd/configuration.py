@@ -208,8 +208,11 @@ def with_roots(file: File) -> File:
 def _content(path: str) -> bytes:
     """The bytes of the file. One that would never end, or never begin, is refused with OSError."""
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(None, "it is a directory")
+        if stat.S_ISFIFO(mode):  # a reload would find nothing in it
+            raise OSError(None, "it is a pipe, not a file")
         content = file.read(_MOST + 1) or b""
     if len(content) > _MOST:
         raise OSError(None, "it is longer than 1 MiB")

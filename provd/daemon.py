@@ -13,11 +13,12 @@ import os
 import resource
 import secrets
 import sys
+import threading
 from collections.abc import Callable
 
 from provd import places
 from provd.core import errors, records
-from provd.disk import ignore_lease_breaks, real_directory
+from provd.disk import Directory, ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
 from provd.logs import configure
 from provd.notify import Notifier
@@ -28,14 +29,17 @@ from provd.settings import Settings
 from provd.store import Store, Writer
 
 _DESCRIPTORS = 65536
+_LEAST = 64
 _NICE = -5
+_PATIENCE = 5.0
+"""Seconds for looking at one root of the settings."""
 
 
 def main(settings: Settings, *, bound: bool) -> None:
     """Runs the daemon until it is told to stop, or where it is `bound` to a terminal, until that is gone.
 
-    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams where it cannot start; StoreUnusable
-    too where it ended since its store was lost.
+    Raises StoreUnusable, StoreFull, VersionMismatch, RootMissing, InvalidParams, LimitExceeded where it cannot start;
+    StoreUnusable too where it ended since its store was lost.
     """
     os.umask(0o077)  # whatever it was: nothing that is made here is for others, and all of it for ourselves
     configure(settings.log_format, log_file=settings.log_file, level=settings.log_level)
@@ -72,19 +76,7 @@ def main(settings: Settings, *, bound: bool) -> None:
 def begin_run(store: Store, settings: Settings) -> str:
     """Makes a new run durable: its id with a gap for all, what was held, the roots of the settings."""
     run = secrets.token_hex(8)
-    directories = []
-    for path in settings.roots:
-        try:
-            real = real_directory(path)[1]
-        except (OSError, ValueError):
-            real = None
-        if real is None:
-            shown = path.decode("utf-8", "backslashreplace")
-            raise errors.RootMissing(
-                f"the root {shown} is no directory that can be seen",
-                "give existing directories as --root and as roots in the configuration",
-            )
-        directories.append(real)
+    directories = [_seen(path) for path in settings.roots]
 
     def begin(writer: Writer) -> None:
         writer.append(records.Gap(writer.now, records.ALL, "started", run))
@@ -96,10 +88,42 @@ def begin_run(store: Store, settings: Settings) -> str:
     return run
 
 
+def _seen(path: bytes) -> Directory:
+    """The directory that a root of the settings names, looked at in a thread; raises RootMissing."""
+    found: list[Directory | None] = []
+
+    def see() -> None:
+        try:
+            found.append(real_directory(path)[1])
+        except (OSError, ValueError):
+            found.append(None)
+
+    looking = threading.Thread(target=see, name="provd-root", daemon=True)
+    looking.start()
+    looking.join(_PATIENCE)
+    shown = path.decode("utf-8", "backslashreplace")
+    if not found:
+        raise errors.RootMissing(
+            f"the root {shown} does not answer within {_PATIENCE:g} s: its file system may hang",
+            "see what is mounted there, or leave it out of --root and of roots in the configuration",
+        )
+    if found[0] is None:
+        raise errors.RootMissing(
+            f"the root {shown} is no directory that can be seen",
+            "give existing directories as --root and as roots in the configuration",
+        )
+    return found[0]
+
+
 def _raise_limits() -> None:
     """As many descriptors as the system allows: each client is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = hard if hard != resource.RLIM_INFINITY else _DESCRIPTORS
+    if most < _LEAST:
+        raise errors.LimitExceeded(
+            f"this process may open {most} files, and needs {_LEAST}: each client and each directory in use is one",
+            f"raise the limit: ulimit -n {_DESCRIPTORS}",
+        )
     if soft < min(most, _DESCRIPTORS):
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, _DESCRIPTORS), hard))

@@ -12,12 +12,16 @@ import fcntl
 import os
 import socket
 import stat
+import time
 from typing import Final
 
 from provd import filesystems, places
 from provd.core import errors
 from provd.store.environment import full_or_unusable
 
+_PATIENCE: Final = 10.0
+"""Seconds for which another daemon may clear and bind a socket."""
+_NAP: Final = 0.02
 MAX_SOCKET_PATH: Final = 107
 """Bytes of a socket's path that Linux takes (macOS: 103)."""
 
@@ -93,7 +97,9 @@ class StateDirectory:
             os.pwrite(self._fd, b"%d\n%b\n" % (os.getpid(), os.fsencode(path)), 0)
 
     def release(self) -> None:
-        """Gives the lock back."""
+        """Gives the lock back; whoever reads it then finds nobody."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._fd, 0)
         os.close(self._fd)
 
 
@@ -116,7 +122,7 @@ class BoundSocket:
             os.makedirs(directory, mode=0o700, exist_ok=True)
             fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX)  # between two daemons that start: one clears and binds at a time
+                self._take_turn(fd, directory)
                 self._clear()
                 self.socket = self._bind()
             finally:
@@ -127,6 +133,22 @@ class BoundSocket:
                 f"the socket {path} cannot be made: {e.strerror or e}", "check its directory, or give another --socket"
             ) from e
         self._identity = (st.st_dev, st.st_ino)
+
+    def _take_turn(self, fd: int, directory: str) -> None:
+        """Between two daemons that start one clears and binds at a time; neither takes long."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise errors.StoreUnusable(
+                        f"the directory of the socket is locked for {_PATIENCE:g} s by another program: {directory}",
+                        f"find and end it (fuser {directory}), or give another --socket",
+                    ) from None
+                time.sleep(_NAP)
+            else:
+                return
 
     def _clear(self) -> None:
         """Removes a socket that nobody listens on."""

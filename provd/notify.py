@@ -74,6 +74,8 @@ class Notifier:
             sock.sendto("\n".join(lines).encode(errors="surrogateescape"), self._address)
 
 
+_DIGITS: Final = 20
+"""Of the greatest number of microseconds that systemd knows, 2**64 - 1."""
 _CLOEXEC: Final = getattr(socket, "SOCK_CLOEXEC", 0)
 """Python makes descriptors that children do not inherit in any case; with this there is no moment between."""
 
@@ -89,7 +91,8 @@ def _watchdog(usec: str, pid: str) -> float | None:
     """Seconds of the watchdog; None where none is asked for, or of another process than this."""
     if pid and pid != str(os.getpid()):
         return None
-    return int(usec) / 1e6 if usec.isascii() and usec.isdigit() and int(usec) > 0 else None
+    said = usec.isascii() and usec.isdigit() and len(usec) <= _DIGITS
+    return int(usec) / 1e6 if said and int(usec) > 0 else None
 
 
 def _status(text: str) -> list[str]:

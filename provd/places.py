@@ -72,14 +72,14 @@ def socket_place(explicit: str | None = None, state: str | None = None) -> Place
     `$XDG_RUNTIME_DIR/provd`, the state directory.
     """
     if explicit:
-        return Place(_absolute(explicit), "--socket")
+        return Place(absolute(explicit), "--socket")
     if named := _variable("PROVD_SOCKET"):
-        return Place(_absolute(named), "$PROVD_SOCKET")
+        return Place(absolute(named), "$PROVD_SOCKET")
     if state or _variable("PROVD_STATE_DIR"):
         directory, source = state_place(state)
         return Place(os.path.join(directory, SOCKET_NAME), source)
     if runtime := _first("RUNTIME_DIRECTORY"):
-        return Place(os.path.join(_absolute(runtime), SOCKET_NAME), "$RUNTIME_DIRECTORY")
+        return Place(os.path.join(absolute(runtime), SOCKET_NAME), "$RUNTIME_DIRECTORY")
     if runtime := _xdg("XDG_RUNTIME_DIR"):
         return Place(os.path.join(runtime, "provd", SOCKET_NAME), "$XDG_RUNTIME_DIR")
     directory, source = state_place()
@@ -93,11 +93,11 @@ def state_place(explicit: str | None = None) -> Place:
     (on macOS `~/Library/Application Support/provd`).
     """
     if explicit:
-        return Place(_absolute(explicit), "--state")
+        return Place(absolute(explicit), "--state")
     if named := _variable("PROVD_STATE_DIR"):
-        return Place(_absolute(named), "$PROVD_STATE_DIR")
+        return Place(absolute(named), "$PROVD_STATE_DIR")
     if named := _first("STATE_DIRECTORY"):
-        return Place(_absolute(named), "$STATE_DIRECTORY")
+        return Place(absolute(named), "$STATE_DIRECTORY")
     if home := _xdg("XDG_STATE_HOME"):
         return Place(os.path.join(home, "provd"), "$XDG_STATE_HOME")
     if sys.platform == "darwin":
@@ -121,9 +121,9 @@ def config_place() -> Place:
     In turn: `$PROVD_CONFIG`, `$CONFIGURATION_DIRECTORY`, `$XDG_CONFIG_HOME/provd`, `~/.config/provd`.
     """
     if named := _variable("PROVD_CONFIG"):
-        return Place(_absolute(named), "$PROVD_CONFIG")
+        return Place(absolute(named), "$PROVD_CONFIG")
     if directory := _first("CONFIGURATION_DIRECTORY"):
-        return Place(os.path.join(_absolute(directory), _CONFIG_NAME), "$CONFIGURATION_DIRECTORY")
+        return Place(os.path.join(absolute(directory), _CONFIG_NAME), "$CONFIGURATION_DIRECTORY")
     base, source = config_home()
     return Place(os.path.join(base, "provd", _CONFIG_NAME), source)
 
@@ -155,15 +155,15 @@ def _in_home(*names: str) -> Place:
     Nobody but root can write to `/`: whoever needs a place there is told so, by its path.
     """
     if home := _variable("HOME"):
-        return Place(os.path.join(_absolute(home), *names), "$HOME")
+        return Place(os.path.join(absolute(home), *names), "$HOME")
     try:
-        known = _absolute(pwd.getpwuid(os.getuid()).pw_dir or "/")
+        known = absolute(pwd.getpwuid(os.getuid()).pw_dir or "/")
     except KeyError:
         known = "/"
     return Place(os.path.join(known, *names), _USERS)
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
     """The path from the root on. Where the current directory is gone it stays relative, and opening it fails."""
     if os.path.isabs(path):
         return path

@@ -6,7 +6,6 @@ its mistakes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -104,7 +103,7 @@ def load(
         state=places.state_dir(state),
         socket=places.socket_path(socket, state),
         config=place.path,
-        log_file=None if log_file is None else os.path.join(os.getcwd(), log_file),
+        log_file=None if log_file is None else places.absolute(log_file),
         flags=flags,
         **_made_from(values, flags),
     )

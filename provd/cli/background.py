@@ -17,8 +17,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from provd import holders
 from provd.cli.command import Failure
+from provd.cli.holding import Holder, holder, must_be_own
 from provd.cli.process import NAP, hung
 from provd.client import Client, ProvdUnreachable
 from provd.places import LOG_NAME, START_LOCK_NAME
@@ -27,6 +27,8 @@ from provd.services import ServiceError, itself
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_ENDING: Final = 10.0
+"""Seconds for which a daemon may hold its lock without its socket: it ends."""
 _PAUSE: Final = 0.2
 """Seconds between two starts while another daemon ends."""
 _TOLD: Final = 4096
@@ -93,10 +95,11 @@ def _nobody(path: str) -> bool:
     return False
 
 
-def holder(state: str | None) -> list[str]:
-    """The socket of the daemon that has, or had, the lock of this state, as it wrote it; none where it is not told."""
-    lock = None if state is None else holders.written(state)
-    return [lock.socket] if lock is not None and lock.socket else []
+def silent(held: Holder, state: str) -> Failure:
+    """The failure where a daemon holds the lock of a state directory and cannot be reached."""
+    where = held.socket or "any socket yet"
+    message = f"another daemon (pid {held.pid}) uses the state directory {state} and does not answer at {where}"
+    return Failure(message, f"see what it logs, or end it: kill {held.pid}")
 
 
 def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
@@ -105,18 +108,28 @@ def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
     One that is there already is as good. Raises Failure where it ended or is not ready in time, ProvdUnreachable
     where something else is at the socket.
     """
-    deadline = time.monotonic() + timeout
+    begun = time.monotonic()
+    deadline = begun + timeout
+    must_be_own(wanted.state)
     with _turn(wanted.state, deadline):
         while True:
             there = _pid_at(wanted.socket, timeout)
             if there is not None:
                 return there, False
+            held = holder(wanted.state)
             try:
-                return _once(wanted, deadline)
-            except _Held:  # by one that still ends, or begins
-                if time.monotonic() >= deadline or any(_pid_at(path, timeout) for path in holder(wanted.state)):
+                if held is None or _answers(held, timeout):  # the second is refused with what to do
+                    return _once(wanted, deadline)
+            except _Held:
+                if time.monotonic() >= deadline or _answers(holder(wanted.state), timeout):
                     raise
-                time.sleep(_PAUSE)
+            if held is not None and time.monotonic() >= min(deadline, begun + _ENDING if held.socket else deadline):
+                raise silent(held, wanted.state)
+            time.sleep(_PAUSE)  # it still ends, or begins
+
+
+def _answers(held: Holder | None, timeout: float) -> bool:
+    return held is not None and bool(held.socket) and _pid_at(held.socket, timeout) is not None
 
 
 def _once(wanted: Wanted, deadline: float) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import __version__, places, services, unitfiles
-from provd.cli import background, output, serving
+from provd.cli import background, holding, output, serving
 from provd.cli.command import Failure, Group, Usage, connected
 from provd.services import itself
 
@@ -124,6 +124,9 @@ def _manager(user: str | None, *, system: bool) -> Systemd | Launchd:
         pwd.getpwnam(name)
     except KeyError:
         raise Usage(f"there is no user {name!r}", "give an existing one with --user") from None
+    if not services.is_instance(name):
+        message = f"systemd takes the name {name!r} for something else as part of a unit's"
+        raise Usage(message, "install it as that user without --system, or for a user of letters, digits, . _ and -")
     return services.Systemd(user=name)
 
 
@@ -167,12 +170,15 @@ def _socket(where: Systemd | Launchd, plan: Plan) -> str:
 def _end_others(before: Service | None, plan: Plan, socket: str) -> None:
     """Stops a daemon that is in the service's place: at its socket, or on its state."""
     state = services.option(list(plan.command), "--state")
-    for path in dict.fromkeys([socket, *background.holder(state)]):
+    held = None if state is None else holding.holder(state)
+    for path in dict.fromkeys([socket, *([held.socket] if held is not None and held.socket else [])]):
         client = background.reached(path, _PATIENCE)
         if client is None:
             continue
         with client:
             pid = client.hello()["pid"]
+            if path != socket and not serving.keeps(client, state):
+                continue  # the socket is another daemon's by now
             if before is None or pid != before.pid:
                 serving.end(client, _PATIENCE)
                 output.note(f"stopped the daemon that ran outside the service (pid {pid})")

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from provd import __version__, elsewhere, places, services
-from provd.cli import background, names, output
+from provd.cli import background, holding, names, output
 from provd.cli.command import Failure, Usage
 from provd.cli.process import NAP, Process
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from provd.cli.command import Place
     from provd.services import Service
 
+_LOOK: Final = 0.1
+"""Seconds between two looks at a lock, while a process ends."""
 _NAMED: Final = ("PROVD_SOCKET", "PROVD_STATE_DIR")
 
 
@@ -145,15 +147,28 @@ def watches_any(client: Client) -> None:
 
 def same_state(client: Client, at: Place) -> str:
     """The state directory of the daemon that answers; raises Failure where the command line names another."""
-    state: str = os.fsdecode(local_path(client.call("daemon.status").get("state", "")))
+    state = _state_of(client)
     if at.state is not None and os.path.realpath(state) != os.path.realpath(at.state):
         message = f"the daemon at {client.path} keeps its state in {state}, not in {at.state}"
         raise Failure(message, "give another --socket, or leave --state out")
     return state
 
 
-def end(client: Client, timeout: float) -> None:
-    """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable."""
+def keeps(client: Client, state: str | None) -> bool:
+    """Whether the daemon that answers keeps its state there."""
+    return state is not None and os.path.realpath(_state_of(client)) == os.path.realpath(state)
+
+
+def _state_of(client: Client) -> str:
+    return os.fsdecode(local_path(client.call("daemon.status").get("state", "")))
+
+
+def end(client: Client, timeout: float, state: str | None = None) -> None:
+    """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable.
+
+    With `state` it is enough that nobody holds the lock of that directory: a thread in a hung file system may keep
+    the process for ever.
+    """
     with Process.of(client) as process:
         client.call("daemon.shutdown")
         deadline = time.monotonic() + timeout
@@ -164,6 +179,10 @@ def end(client: Client, timeout: float) -> None:
         except ProvdUnreachable:
             message = f"{said} and is still there after {timeout:g} s"
             raise Failure(message, "see what it logs, or end its process: provd status has the pid") from None
-        if not process.ended(deadline):
+        while not process.ended(min(deadline, time.monotonic() + _LOOK)):
+            if state is not None and holding.holder(state) is None:
+                return
+            if time.monotonic() < deadline:
+                continue
             message = f"{said} and its process {process.pid} still runs after {timeout:g} s"
             raise Failure(message, f"see what it logs, or end it: kill {process.pid}")

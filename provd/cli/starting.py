@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import configuration, places, services
-from provd.cli import background, output, serving
-from provd.cli.command import Command, Usage, connected
+from provd.cli import background, holding, output, serving
+from provd.cli.command import Command, Failure, Usage, connected
 from provd.client import ProvdUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from provd.cli.command import Function, Place
+    from provd.client import Client
     from provd.services import Service
 
+_CHOSEN: Final = ("--socket", "$PROVD_SOCKET")
+"""Where a socket comes from that is meant whatever the state directory is."""
 _PATIENCE: Final = 60.0
 """Seconds until a daemon should answer: it may have a big store to open."""
 _SOON: Final = 5.0
@@ -90,7 +93,7 @@ def stop(timeout: float, at: Place) -> int:
             services.manager(service).stop()
         output.note(f"stopped {service.name}")
         return 0
-    with at.connect() as client:
+    with _there(at, socket, timeout) as client:
         serving.end(client, timeout)
     output.note("stopped")
     return 0
@@ -110,13 +113,21 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
         _no_backend(backend, service)
     state = places.state_dir(at.state)
     done = "restarted" if service is not None and service.runs else "started"
+    if service is None:
+        holding.must_be_own(state)
     _would_start(service, socket, timeout)
     if service is None or not serving.runs_it(service, socket, timeout):
         client = background.reached(socket, timeout)
         if client is not None:
             with client:
                 state = serving.same_state(client, at)
-                serving.end(client, timeout)
+                if service is None:  # what it could not start again is not ended
+                    holding.must_be_own(state)
+                serving.end(client, timeout, state)
+                done = "restarted"
+        elif service is None and (client := _elsewhere(at, socket, timeout)) is not None:
+            with client:
+                serving.end(client, timeout, state)
                 done = "restarted"
         elif service is None:
             serving.alone(socket, at)
@@ -141,6 +152,35 @@ def _would_start(service: Service | None, socket: str, timeout: float) -> None:
     except ProvdUnreachable:
         return  # one that hangs is nothing to keep
     serving.configured(place)
+
+
+def _there(at: Place, socket: str, timeout: float) -> Client:
+    try:
+        return at.connect(timeout)
+    except ProvdUnreachable:
+        client = _elsewhere(at, socket, timeout)
+        if client is None:
+            raise
+        return client
+
+
+def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
+    """Where nobody answers at the socket: the daemon that holds the lock of the state directory, None for none.
+
+    Raises Failure where that one does not answer either, or where it is not sure that it is meant.
+    """
+    state = places.state_dir(at.state)
+    held = holding.holder(state)
+    if held is None or (held.socket != socket and places.socket_place(at.socket, at.state).source in _CHOSEN):
+        return None
+    client = background.reached(held.socket, timeout) if held.socket not in {"", socket} else None
+    if client is None:
+        raise background.silent(held, state)
+    if at.state is None:
+        client.close()
+        message = f"no daemon is at {socket}, but one (pid {held.pid}) uses {state} and answers at {held.socket}"
+        raise Failure(message, f"name its socket: --socket {held.socket}")
+    return client
 
 
 def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str) -> None:

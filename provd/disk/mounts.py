@@ -38,13 +38,19 @@ class Mounts(msgspec.Struct, frozen=True):
     """What is mounted at one moment.
 
     `points` says of each mount point whether calls on what is mounted there may hang. `names` are the last parts of
-    all their paths, None where nothing is known. `kinds` gives the types of file systems by device.
+    all their paths, None where nothing is known. `kinds` gives the types of file systems by device. `hanging` are the
+    last parts of the mount points at which calls may hang.
     """
 
     all_local: bool = False
     points: Mapping[bytes, bool] = {}
     names: frozenset[bytes] | None = None
     kinds: Mapping[int, str] = {}
+    hanging: frozenset[bytes] = frozenset()
+
+    def is_hanging_point(self, path: bytes) -> bool:
+        """Whether what is mounted at the absolute, real `path` itself may hang."""
+        return self.points.get(path, False)
 
     def may_hang_at(self, path: bytes) -> bytes | None:
         """The mount point of the mount that may hang and that holds the absolute `path` as it is written, if one does.
@@ -88,6 +94,24 @@ class MountTable:
         if self._fd >= 0 and self._poll.poll(0):
             self._read()
         return self._mounts
+
+    @property
+    def hanging(self) -> frozenset[bytes]:
+        """The last parts of the mount points at which calls may hang now."""
+        return self.now().hanging
+
+    def is_hanging_point(self, path: bytes) -> bool:
+        """Whether what is mounted at `path` may hang, though a directory above it got another name a moment ago."""
+        if path.rpartition(b"/")[2] not in self.hanging:
+            return False
+        if not self._mounts.is_hanging_point(path):
+            self.renamed()
+        return self.now().is_hanging_point(path)
+
+    def renamed(self) -> None:
+        """A directory got another name: with it mount points did, of which the kernel does not tell."""
+        if self._fd >= 0 and self._mounts.hanging:
+            self._read()
 
     def all_local(self) -> bool:
         """Whether no call on any mounted file system may hang."""
@@ -148,7 +172,12 @@ def parse(mountinfo: Iterable[bytes]) -> Mounts:
         points[point] = hangs  # of mounts over each other the last is on top
         major, _, minor = fields[2].partition(b":")
         kinds[os.makedev(int(major), int(minor))] = kind
-    return Mounts(local, points, frozenset(point.rpartition(b"/")[2] for point in points), kinds)
+    names, hanging = _last(points), _last(point for point, hangs in points.items() if hangs)
+    return Mounts(local, points, names, kinds, hanging)
+
+
+def _last(points: Iterable[bytes]) -> frozenset[bytes]:
+    return frozenset(point.rpartition(b"/")[2] for point in points)
 
 
 def all_local(mountinfo: Iterable[bytes]) -> bool:

@@ -1,6 +1,7 @@
 """What lies at a path or in a directory now, and the digest of one file at rest: for the log, not for verdicts.
 
-Rule: nothing is followed and nothing is opened that is not a directory or a regular file. A digest counts only where
+Rule: nothing is followed and nothing is opened that is not a directory or a regular file. What is mounted in a listed
+directory and may hang is not looked at: of it the listing says only that it is there. A digest counts only where
 the `stat` of the descriptor is the same before and after, and old enough that a later write would show.
 """
 
@@ -12,13 +13,14 @@ import os
 import stat
 from collections.abc import Generator, Iterator
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import xxhash
 
 from provd.core.mutation import DIRECTORY, FILE, LINK, SPECIAL, State
 from provd.disk.files import coarse_clock
+from provd.disk.mounts import UNKNOWN, Mounts
 from provd.filesystems import FileSystems
 
 SLICE: Final = 256
@@ -31,6 +33,9 @@ BIGGEST: Final = 1 << 30
 """Bytes of a file above which nothing is hashed."""
 PIECE: Final = 4 << 20
 """Bytes of a big file that are read at once."""
+MOUNTED: Final = State(DIRECTORY, 0, 0, 0, 1)
+"""A directory on which something is mounted that may hang: what that is like is not known."""
+_MOUNTED_FILE: Final = State(SPECIAL, 0, 0, 0, 1)
 TICK: Final = 0.02
 """Seconds within which a kernel may stamp two changes alike."""
 
@@ -40,6 +45,17 @@ _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_
 _NOATIME: Final = getattr(os, "O_NOATIME", 0)
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _BUSY: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
+
+
+class Points(Protocol):
+    """What tells the mount points that may hang: a table that is looked at anew, or that of one moment."""
+
+    @property
+    def hanging(self) -> frozenset[bytes]:
+        """The last parts of their paths."""
+
+    def is_hanging_point(self, path: bytes) -> bool:
+        """Whether the path is one."""
 
 
 class Unlisted(msgspec.Struct, frozen=True):
@@ -65,6 +81,11 @@ def state_of(found: os.stat_result) -> State:
     return State(sort, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
+def is_as(now: State, was: State) -> bool:
+    """Whether a name is what it was, as far as anybody has looked."""
+    return now == was or (now in {MOUNTED, _MOUNTED_FILE} and (now.sort == DIRECTORY) == (was.sort == DIRECTORY))
+
+
 def look(path: bytes) -> State | None:
     """What lies at `path`, links not followed; None where nothing does or nobody can say."""
     try:
@@ -81,7 +102,7 @@ def look_closely(path: bytes) -> State | Unlisted:
         return _unlisted(error)
 
 
-def listing(path: bytes) -> Iterator[Listing | Unlisted | None]:
+def listing(path: bytes, mounts: Points = UNKNOWN) -> Iterator[Listing | Unlisted | None]:
     """Lists one directory: None after each slice of names, in the end what it holds."""
     try:
         descriptor = os.open(path, _LIST)
@@ -90,15 +111,20 @@ def listing(path: bytes) -> Iterator[Listing | Unlisted | None]:
         return
     names: dict[bytes, State] = {}
     try:
-        own = os.fstat(descriptor)
+        own, prefix, hanging = os.fstat(descriptor), path.rstrip(b"/") + b"/", mounts.hanging
         with os.scandir(descriptor) as entries:
             for entry in entries:
+                name = os.fsencode(entry.name)
+                if name in hanging and mounts.is_hanging_point(prefix + name):
+                    names[name] = MOUNTED if entry.is_dir(follow_symlinks=False) else _MOUNTED_FILE
+                    continue
                 try:
-                    names[os.fsencode(entry.name)] = state_of(entry.stat(follow_symlinks=False))
+                    names[name] = state_of(entry.stat(follow_symlinks=False))
                 except FileNotFoundError:  # it went meanwhile
                     continue
                 if len(names) % SLICE == 0:
                     yield None
+                    hanging = mounts.hanging
     except OSError as error:
         yield _unlisted(error)
         return
@@ -122,10 +148,10 @@ def _in_order(names: dict[bytes, State]) -> Generator[None, None, dict[bytes, St
     return ordered
 
 
-def listing_at_once(path: bytes) -> Listing | Unlisted:
+def listing_at_once(path: bytes, mounts: Mounts = UNKNOWN) -> Listing | Unlisted:
     """The same in one go, for a thread."""
     found: Listing | Unlisted | None = None
-    for found in listing(path):  # noqa: B007  the last one counts
+    for found in listing(path, mounts):  # noqa: B007  the last one counts
         pass
     assert found is not None
     return found

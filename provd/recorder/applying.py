@@ -17,6 +17,7 @@ from provd.core.dependency import above, is_under
 from provd.core.mutation import DIRECTORY, Change, State, kind_of
 from provd.core.notice import Moved, What
 from provd.core.records import Coverage, Gap, MutationKind, Origin
+from provd.disk.states import is_as
 from provd.recorder.following import PIECE, EnoughError, Rows
 from provd.recorder.items import Contents, Item, Looked, Outcome
 from provd.store import Writer
@@ -173,7 +174,7 @@ class _Application(Rows):
         fill: list[tuple[bytes, State]] = []
         for name, now in found.names.items():
             row = known.get(name)
-            if row is not None and row.state == now:
+            if row is not None and is_as(now, row.state):
                 if row.pending:
                     self.outcome.pending.append((row.of, start + name))
             elif name in found.but:

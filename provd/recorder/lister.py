@@ -55,7 +55,7 @@ class Lister:
 
     async def in_slices(self, directory: bytes) -> Listing | Unlisted:
         """Lists a directory in slices, so that others have their turn."""
-        for found in listing(directory):
+        for found in listing(directory, self._workers.mounts):
             if found is not None:
                 return found
             self._waits()  # the kernel's queue must not fill meanwhile
@@ -79,7 +79,8 @@ class Lister:
 
     def may_hang(self, path: bytes) -> bool:
         """Whether looking at a path may hang: then a thread has to."""
-        return self._workers.mounts.now().may_hang_at(path) is not None
+        mounts = self._workers.mounts
+        return mounts.is_hanging_point(path) or mounts.now().may_hang_at(path) is not None
 
     def aside(self, path: bytes, *, is_dir: bool) -> bool:
         """Whether nobody wants to know of a path."""
@@ -128,7 +129,8 @@ class _Flight:
 
     async def _fly(self, workers: Workers, kick: Callable[[], None]) -> None:
         try:
-            self.found = await workers.call(listing_at_once, self.path, timeout=_PATIENCE, about=self.path)
+            mounts = workers.mounts.now()
+            self.found = await workers.call(listing_at_once, self.path, mounts, timeout=_PATIENCE, about=self.path)
         except Exception as error:  # noqa: BLE001  it is told, and the scan goes on
             self.found = Unlisted(gone=False, why=str(error))
         kick()

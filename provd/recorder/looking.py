@@ -13,7 +13,7 @@ from typing import Final
 from provd.core.mutation import Change, Listed, State, Step
 from provd.core.notice import Covered, Lost, Moved, Scan
 from provd.core.records import Coverage, Gap
-from provd.disk.states import Unlisted, look, look_closely
+from provd.disk.states import MOUNTED, Unlisted, look, look_closely
 from provd.disk.workers import Workers
 from provd.recorder.items import Item, Looked
 from provd.recorder.renames import Renames
@@ -98,6 +98,8 @@ class Looking:
 
     async def _look_apart(self, steps: Sequence[Step], way: _Way) -> dict[bytes, State | None] | None:
         """What lies at all the paths, from threads, if one of them may hang; what hangs is missing."""
+        if any(isinstance(step, Moved) and step.is_dir for step in steps):
+            self._workers.mounts.renamed()
         mounts = self._workers.mounts.now()
         if mounts.all_local:
             return None
@@ -105,7 +107,8 @@ class Looking:
         paths |= {step.source for step in steps if isinstance(step, Moved)}
         if all(mounts.may_hang_at(path) is None for path in paths):
             return None
-        return await self._workers.each(look, sorted(paths), _PATIENCE)
+        points = {path for path in paths if mounts.is_hanging_point(path)}  # of what hangs nobody says that it is gone
+        return await self._workers.each(look, sorted(paths - points), _PATIENCE) | dict.fromkeys(points, MOUNTED)
 
 
 class _Way:

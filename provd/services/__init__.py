@@ -15,7 +15,7 @@ from provd.services import itself
 from provd.services.base import Kind, Plan, Service, ServiceError, option
 from provd.services.launchd import Launchd
 from provd.services.runner import Ran, Runner, run
-from provd.services.systemd import Systemd
+from provd.services.systemd import Systemd, is_instance
 
 __all__ = [
     "Kind",
@@ -27,6 +27,7 @@ __all__ = [
     "ServiceError",
     "Systemd",
     "found",
+    "is_instance",
     "itself",
     "manager",
     "option",

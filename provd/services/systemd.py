@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -211,6 +212,8 @@ class Systemd:
         if os.path.exists(file):
             self._must("disable", "--now", self.name)
             yield f"stopped and disabled {self.name}"
+        else:
+            yield from self._end_without_file(file)
         if self.user is not None and not self._others():
             mine.append(file)
         for path in mine:
@@ -218,6 +221,17 @@ class Systemd:
                 yield f"removed {path}"
         self._must("daemon-reload")
         self._systemctl("reset-failed", self.name, timeout=QUICK)  # it may not have failed
+
+    def _end_without_file(self, file: str) -> Iterator[str]:
+        """Somebody removed the file: the unit may run all the same, and the link that starts it may stand."""
+        if self._show(self.name, f"--property={_ASKED}").get("ActiveState", "inactive") not in {"inactive", "failed"}:
+            self._must("stop", self.name)
+            yield f"stopped {self.name}, whose file was gone"
+        wants = "default.target.wants" if self.user is None else "multi-user.target.wants"
+        link = os.path.join(os.path.dirname(file), wants, self.name)
+        if os.path.islink(link) and not os.path.exists(link):
+            os.unlink(link)
+            yield f"removed {link}"
 
     def _others(self) -> bool:
         """Whether an instance of another user hangs on the template."""
@@ -259,15 +273,21 @@ class Systemd:
             read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
             lines = self._runner([*read, f"--since=@{begun}", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
             said = " / ".join(line.strip() for line in lines)
-            hint = f"{' '.join(read)} -n 50" if said else "see in the foreground why: provd run"
+            hint = f"{' '.join(read)} -n 50" if said else f"see why: {self._hand('status', self.name)}"
+            if "masked" in ran.said:
+                hint = self._hand("unmask", self.name)
             logged = f"; it logged: {said}" if said else ""
-            raise ServiceError(f"systemd could not {verb} {self.name}: {ran.said}{logged}", hint)
+            raise ServiceError(
+                f"systemd could not {verb} {self.name}: {ran.said}{logged}", self._as_root(verb, self.name) or hint
+            )
 
     def _must(self, *words: str) -> None:
         ran = self._systemctl(*words)
         if ran.code:
             command = self._hand(*words)
             hint = self._as_root(*words) or f"try it by hand: {command}"
+            if "masked" in ran.said:
+                hint = self._hand("unmask", self.name)
             raise ServiceError(f"{command} failed: {ran.said}", hint)
 
     def _hand(self, *words: str) -> str:
@@ -277,6 +297,11 @@ class Systemd:
     def _as_root(self, verb: str, *words: str) -> str:
         """What to do where a unit of the system is not this user's to tell; empty where it is."""
         return "" if self.user is None or os.geteuid() == 0 else f"sudo {self._hand(verb, *words)}"
+
+
+def is_instance(user: str) -> bool:
+    """Whether a user's name can stand in `provd@NAME.service` and `User=` as it is: no escape, no number."""
+    return re.fullmatch(r"[A-Za-z0-9_.-]+", user) is not None and not user.isdigit()
 
 
 def _user_name() -> str:

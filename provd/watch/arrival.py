@@ -86,13 +86,15 @@ def subdirectories(fd: int, prefix: bytes, mounts: MountPoints) -> tuple[list[st
         for entry in entries:
             name = entry.name
             names.append(name)
+            raw = os.fsencode(name)
+            if raw in mounted and mounts.at(prefix + raw) is not None:  # asking what it is may hang
+                below.append(raw)
+                continue
             try:
                 is_dir = entry.is_dir(follow_symlinks=False)
             except OSError:
                 is_dir = True
             if is_dir:
-                below.append(os.fsencode(name))
-            elif mounted and (raw := os.fsencode(name)) in mounted and mounts.at(prefix + raw) is not None:
                 below.append(raw)
     return names, below
 

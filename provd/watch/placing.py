@@ -24,6 +24,7 @@ from provd.watch.arrival import (
     subdirectories,
 )
 from provd.watch.filesystems import backend_of_type
+from provd.watch.mounted import Mount, MountPoints
 from provd.watch.slots import AGAIN, CAME, FOUND, IS_DIR, QUIET, How, Slots, Work
 from provd.watch.syscalls import WHOLE
 from provd.watch.tree import Node, Root, is_at_or_above, subtree
@@ -52,7 +53,7 @@ class Places(Slots):
             return
         path = prefix + name
         root = self.live.get(path) or node.root
-        mount = self.mounts.at(path) if name in self.mounts.names else None
+        mount = self._mounted(path, name) if name in self.mounts.names else None
         if mount is not None and (why := backend_of_type(mount.kind)[1]):
             self.vacate(node, name, tell=False)
             self.blind(node, name, f"another file system is mounted there: {why}", how)
@@ -71,6 +72,17 @@ class Places(Slots):
                     self._leave_out(node, name, root, path)
                 else:
                     self.settle(work, node, name, found, root, how)
+
+    def _mounted(self, path: bytes, name: bytes) -> Mount | None:
+        """What is mounted at a path. With a directory above a mount its point gets another name, which nobody tells."""
+        found = self.mounts.at(path)
+        if found is None and any(
+            point.endswith(b"/" + name) and backend_of_type(mounts[-1].kind)[1]
+            for point, mounts in self.mounts.points.items()
+        ):
+            self.mounts = MountPoints.now()
+            found = self.mounts.at(path)
+        return found
 
     def _look_closed(self, node: Node, name: bytes, parent: Directory, error: OSError, how: How) -> None:
         """What cannot be opened as a directory: none, or one that may not be read."""

@@ -298,6 +298,11 @@ def test_with_64_descriptors_clients_over_the_limit_wait_and_nothing_breaks(some
     someone.remembers(work)
 
 
+def test_with_fewer_descriptors_the_limit_is_named(someone: Someone) -> None:
+    someone.before = partial(_limit, [(resource.RLIMIT_NOFILE, 40)])
+    assert b"ulimit -n" in someone.run("run", code=5).stderr
+
+
 def test_a_user_that_the_system_does_not_know(someone: Someone) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to be such a user")

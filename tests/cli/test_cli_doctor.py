@@ -11,9 +11,10 @@ from doctoring import ROOT, Doctor, ago, gap
 from fake_daemon import Cli, FakeDaemon
 
 from provd.cli.doctor import CHECKS
-from provd.cli.doctor.facts import Facts, Holder
+from provd.cli.doctor.facts import Facts
 from provd.cli.doctor.reaching import _KINDS
 from provd.cli.doctor.results import Check, Result, examine, to_json
+from provd.cli.holding import Holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -263,7 +264,7 @@ def test_an_action_that_is_open_for_long(doctor: Doctor) -> None:
 
 
 def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.doctor.facts._holder", lambda path: Holder(77, "/t/b.sock"))
+    monkeypatch.setattr("provd.cli.doctor.facts.holder", lambda path: Holder(77, "/t/b.sock"))
 
     found = doctor.finding()
 

@@ -13,7 +13,8 @@ from fake_daemon import Cli, FakeDaemon, Hangup, Raw, Refusal, Silence
 
 from provd import services
 from provd.cli.doctor import keeping
-from provd.cli.doctor.facts import Directory, Facts, Holder
+from provd.cli.doctor.facts import Directory, Facts
+from provd.cli.holding import Holder
 from provd.services import Service
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def test_where_sockets_are_forbidden(
 
 
 def test_a_daemon_on_the_same_state_that_answers_elsewhere(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.doctor.facts._holder", lambda path: Holder(77, "/t/b.sock"))
+    monkeypatch.setattr("provd.cli.doctor.facts.holder", lambda path: Holder(77, "/t/b.sock"))
 
     found = _without_daemon(doctor.findings("--socket", "none"))
 

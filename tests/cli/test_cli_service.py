@@ -101,6 +101,20 @@ def test_a_daemon_in_the_background_makes_room(managed: Home) -> None:
 
 
 @_USER
+def test_install_leaves_a_daemon_alone_that_an_old_lock_names(managed: Home) -> None:
+    elsewhere = os.path.join(managed.path, "e.sock")
+    managed.provd("start", "--state", "other", "--socket", elsewhere)
+    pid = managed.hello(elsewhere)["pid"]
+    os.makedirs(managed.state)
+    with open(os.path.join(managed.state, "lock"), "w") as lock:
+        lock.write(f"1\n{elsewhere}\n")
+
+    assert "stopped" not in managed.provd("service", "install").err
+
+    assert managed.hello(elsewhere)["pid"] == pid
+
+
+@_USER
 def test_start_stop_and_restart_are_the_managers(managed: Home) -> None:
     managed.provd("service", "install")
 
@@ -207,7 +221,7 @@ def test_a_service_that_does_not_start(managed: Home) -> None:
 
     assert f"wrote {managed.unit}\n" in done.err
     assert "systemd could not start provd.service: Job for provd.service failed" in done.err
-    assert "next: see in the foreground why: provd run" in done.err
+    assert "next: see why: systemctl --user status provd.service" in done.err
 
 
 @_USER

@@ -187,3 +187,29 @@ def test_this_provd_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.M
 def _read(path: str) -> str:
     with open(path) as file:
         return file.read()
+
+
+@pytest.mark.parametrize("name", ["samba$", "a%b", "with space", "jürgen", "1000", ""])
+def test_names_that_systemd_takes_for_something_else(name: str) -> None:
+    assert not services.is_instance(name)
+    assert services.is_instance("ci-1.x_Y")
+
+
+def test_a_masked_unit_is_said_with_what_to_do() -> None:
+    masked = Ran(1, err="Failed to start provd.service: Unit provd.service is masked.")
+    with pytest.raises(ServiceError, match="is masked") as caught:
+        Systemd(Notes(start=masked)).start()
+    assert caught.value.hint == "systemctl --user unmask provd.service"
+
+
+def test_a_unit_whose_file_was_removed_by_hand_is_ended(system: str) -> None:
+    link = f"{system}/multi-user.target.wants/provd@ci.service"
+    os.mkdir(os.path.dirname(link))
+    os.symlink(f"{system}/provd@.service", link)
+    notes = Notes(show=Ran(0, "LoadState=loaded\nActiveState=active\n"))
+
+    done = list(Systemd(notes, "ci").uninstall())
+
+    assert done == ["stopped provd@ci.service, whose file was gone", f"removed {link}"]
+    assert notes.verbs == ["stop", "daemon-reload"]
+    assert not os.path.lexists(link)

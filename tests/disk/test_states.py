@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provd.disk import states
-from provd.disk.states import Listing, Unlisted, listing, listing_at_once, look
+from provd.disk.mounts import Mounts
+from provd.disk.states import MOUNTED, Listing, Unlisted, is_as, listing, listing_at_once, look
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,3 +40,22 @@ def test_what_is_no_directory_is_gone_and_what_may_not_be_read_is_not(tmp_path: 
         found = listing_at_once(os.fsencode(tmp_path / name))
         assert isinstance(found, Unlisted)
         assert found.gone
+
+
+def test_what_is_mounted_and_may_hang_is_not_looked_at(tmp_path: Path) -> None:
+    here = os.fsencode(os.path.realpath(tmp_path))
+    for name in (b"far", b"near"):
+        os.mkdir(here + b"/" + name)
+    (tmp_path / "file").touch()
+    points = {b"/": False, here + b"/far": True, here + b"/file": True, b"/elsewhere/near": True}
+    mounts = Mounts(points=points, hanging=frozenset({b"far", b"file", b"near"}))
+    found = listing_at_once(here, mounts)
+    assert isinstance(found, Listing)
+    assert found.names[b"far"] == MOUNTED
+    assert found.names[b"near"] == look(here + b"/near")
+    known = listing_at_once(here)
+    assert isinstance(known, Listing)
+    assert is_as(found.names[b"far"], known.names[b"far"])
+    assert not is_as(found.names[b"far"], known.names[b"file"])
+    assert not is_as(found.names[b"file"], known.names[b"far"])
+    assert not is_as(known.names[b"near"], known.names[b"far"])

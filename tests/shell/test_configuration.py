@@ -177,10 +177,10 @@ def test_a_file_that_is_not_there_says_nothing_unless_it_was_named(tmp_path: Any
     assert not read(os.path.join(path, "below")).there
 
 
-def test_a_pipe_that_nobody_writes_to_does_not_hang(tmp_path: Any) -> None:
+def test_a_pipe_does_not_hang_and_is_a_mistake(tmp_path: Any) -> None:
     path = os.path.join(tmp_path, "pipe")
     os.mkfifo(path)
-    assert not read(path).mistakes
+    assert [mistake.message for mistake in read(path).mistakes] == ["it cannot be read: it is a pipe, not a file"]
 
 
 def test_roots_are_bytes_of_the_file_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:

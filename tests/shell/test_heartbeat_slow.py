@@ -150,7 +150,7 @@ def test_a_full_disk_is_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_directory_that_hangs_is_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, free = threading.Event(), threading.Event()
 
-    def hanging(_path: bytes) -> Listing:
+    def hanging(_path: bytes, _mounts: object) -> Listing:
         begun.set()
         free.wait()
         raise OSError("gone")
@@ -174,7 +174,7 @@ def test_a_directory_that_hangs_is_no_death(tmp_path: Path, monkeypatch: pytest.
 def test_a_directory_that_takes_long_to_list_is_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, ready = states.listing, threading.Event()
 
-    def endless(directory: bytes) -> Iterator[Any]:
+    def endless(directory: bytes, _mounts: object) -> Iterator[Any]:
         while not ready.is_set():
             yield None
         yield from real(directory)

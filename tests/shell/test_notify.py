@@ -78,6 +78,8 @@ def test_what_the_manager_gave_is_taken_out_of_the_environment(manager: Manager)
         ("-1", "", None),
         ("soon", "", None),
         ("²", "", None),
+        ("9" * 400, "", None),
+        ("9" * 5000, "", None),
     ],
 )
 def test_the_watchdog_is_that_of_this_process(manager: Manager, usec: str, pid: str, seconds: float | None) -> None:

@@ -61,9 +61,9 @@ class Hanging:
         self.calls = 0
         self._real = states.listing_at_once
 
-    def __call__(self, path: bytes) -> Any:
+    def __call__(self, path: bytes, mounts: Any) -> Any:
         self.calls += 1
-        found = self._real(path)
+        found = self._real(path, mounts)
         self.begun.set()
         assert self.free.wait(60)
         return found
@@ -124,7 +124,7 @@ def test_a_first_scan_that_failed_is_made_again(tmp_path: Path) -> None:
         scene.write("a")
         real, calls = states.listing, []
 
-        def listing(path: bytes) -> Any:
+        def listing(path: bytes, _mounts: Any) -> Any:
             calls.append(path)
             if len(calls) == 1:
                 raise ZeroDivisionError

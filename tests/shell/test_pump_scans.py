@@ -130,7 +130,7 @@ def test_a_scan_in_steps_lets_notices_go_first(tmp_path: Path) -> None:
         real = states.listing
         seen: list[bytes] = []
 
-        def listing(path: bytes) -> Any:
+        def listing(path: bytes, _mounts: Any) -> Any:
             if len(seen) == 3:
                 scene.write("d0/new")
                 scene.touch("d0/new", C)

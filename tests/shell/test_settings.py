@@ -186,3 +186,13 @@ def test_settings_that_use_other_values_say_the_same_in_every_field(config: Call
     assert settings.using(asked, before.values) == before
     mixed = settings.using(asked, {**asked.values, "store.map_gib": before.values["store.map_gib"]})
     assert (mixed.map_size, mixed.backend, mixed.max_records) == (3 * 1024**3, "auto", 1000)
+
+
+def test_the_place_of_the_log_needs_no_current_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    loaded = settings.load(state="/s", log_file="/l")
+    assert loaded.log_file == "/l"
+    assert settings.again(loaded).log_file == "/l"

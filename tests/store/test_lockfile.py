@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import stat
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from provd import filesystems
+from provd import filesystems, lockfile
 from provd.core import errors
 from provd.lockfile import MAX_SOCKET_PATH, BoundSocket, StateDirectory
 
@@ -299,3 +300,22 @@ def test_a_file_in_place_of_the_socket_is_not_removed(path: str) -> None:
             pass
         made.remove()
         assert os.path.exists(path)
+
+
+def test_a_locked_socket_directory_is_waited_for_a_while(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockfile, "_PATIENCE", 0.05)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    directory = os.open(os.path.dirname(path), os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_SH)
+    assert "is locked" in unusable(BoundSocket, path).message
+    os.close(directory)
+    listening = BoundSocket(path)
+    listening.socket.close()
+    listening.remove()
+
+
+def test_who_gives_the_lock_back_is_not_in_it_any_more(place: str) -> None:
+    directory = StateDirectory(os.path.join(place, "state"))
+    directory.note_socket("/s")
+    directory.release()
+    assert os.path.getsize(os.path.join(place, "state", "lock")) == 0

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from provd import holders, places
+from provd import places
 from provd.cli import process
+from provd.cli.holding import Holder, holder
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
 if TYPE_CHECKING:
@@ -30,14 +31,6 @@ PATIENCE: Final = 5.0
 _UNREAD: Final[tuple[str, str] | None] = ("the configuration cannot be read in time", "look at its disk")
 _STATUS_TIMES: Final = 4
 """A status counts files and looks at roots, so it has so many times as long."""
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Who has the lock of a state directory, as the lock says it: a process of this machine, and its socket."""
-
-    pid: int
-    socket: str
 
 
 @dataclass(frozen=True)
@@ -208,7 +201,7 @@ def _look(path: str) -> Directory:
         network=_is_network(path),
         free=free,
         names=names,
-        holder=_holder(path),
+        holder=holder(path),
     )
 
 
@@ -223,20 +216,6 @@ def _is_network(path: str) -> bool:
     with contextlib.suppress(OSError):
         return filesystems.is_network(os.fsencode(path))
     return False
-
-
-def _holder(state: str) -> Holder | None:
-    """The process that holds the lock now, by the system's table of locks."""
-    lock = holders.written(state)
-    try:
-        with open("/proc/locks", encoding="ascii", errors="replace") as locks:
-            held = [line.split() for line in locks]
-    except OSError:
-        return None
-    if lock is None or not lock.pid.isdigit():
-        return None
-    own = any("FLOCK" in row and any(word.endswith(f":{lock.inode}") for word in row) for row in held)
-    return Holder(int(lock.pid), lock.socket) if own else None
 
 
 def _mistake() -> tuple[str, str] | None:
