@@ -47,8 +47,8 @@ def test_put(cli: Cli) -> None:
         (["--no-deps", "--value", "[1]", "--json-value"], {"deps": [], "value": [1]}),
         (["--dep", "/f", "--as-of-now"], {"deps": ["file:/f"], "as_of": "put"}),
         (
-            ["--dep", "/f", "--dep", "object:o", "--as-of-now", "--fetched-at", "c:1"],
-            {"deps": ["file:/f", "object:o"], "as_of": "put", "fetched_at": "c:1"},
+            ["--dep", "/f", "--dep", "object:o", "--fetched-at", "c:1"],
+            {"deps": ["file:/f", "object:o"], "fetched_at": "c:1"},
         ),
         (["--no-deps", "--based-on", "3", "--op", "o1"], {"deps": [], "based_on": 3, "op": "o1"}),
         (["--no-deps", "--session", "s", "--turn", "4"], {"deps": [], "session": "s", "turn": 4}),
