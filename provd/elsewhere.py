@@ -48,10 +48,12 @@ def _written(state: str) -> Iterator[str]:
 
 
 def _answers(path: str) -> bool:
-    """Whether somebody listens there, or is too busy to take one more; it is not waited for."""
+    """Whether somebody of this user listens there, or is too busy to take one more; it is not waited for."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(0)
         try:
+            if os.stat(path).st_uid != os.geteuid():
+                return False
             probe.connect(path)
         except OSError as error:
             return error.errno == errno.EAGAIN

@@ -6,6 +6,7 @@ Rule: the lock itself is never tried, since that could refuse a daemon that star
 from __future__ import annotations
 
 import os
+import stat
 from typing import Final, NamedTuple
 
 from provd.places import LOCK_NAME
@@ -23,11 +24,17 @@ class Written(NamedTuple):
 
 
 def written(state: str) -> Written | None:
-    """What stands in the lock file of a state directory; None where it cannot be read."""
+    """What stands in the lock file of a state directory; None where it cannot be read, or somebody else put it there.
+
+    The directory may be one that others write to as well, so nothing there is waited for or believed unseen.
+    """
     try:
-        with open(os.path.join(state, LOCK_NAME), "rb") as file:
-            inode = os.fstat(file.fileno()).st_ino
+        handle = os.open(os.path.join(state, LOCK_NAME), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            st = os.fstat(handle)
+            if not stat.S_ISREG(st.st_mode) or (os.geteuid() and st.st_uid != os.geteuid()):
+                return None
             pid, socket = [*os.fsdecode(file.read(_MOST)).split("\n"), "", ""][:2]
     except OSError:
         return None
-    return Written(pid, socket, inode)
+    return Written(pid, socket, st.st_ino)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _CHOSEN: Final = ("--socket", "$PROVD_SOCKET")
 """Where a socket comes from that is meant whatever the state directory is."""
+_NOBODY: Final = frozenset({"absent", "stale", "file"})
+"""Why nobody was reached, where nobody is there."""
 _PATIENCE: Final = 60.0
 """Seconds until a daemon should answer: it may have a big store to open."""
 _SOON: Final = 5.0
@@ -157,8 +159,9 @@ def _would_start(service: Service | None, socket: str, timeout: float) -> None:
 def _there(at: Place, socket: str, timeout: float) -> Client:
     try:
         return at.connect(timeout)
-    except ProvdUnreachable:
-        client = _elsewhere(at, socket, timeout)
+    except ProvdUnreachable as error:
+        # one that is there and does not answer is the one that is meant
+        client = _elsewhere(at, socket, timeout) if error.kind in _NOBODY else None
         if client is None:
             raise
         return client

@@ -72,8 +72,8 @@ def test_stop_waits_for_a_stopped_process_as_long_as_it_was_told(home: Home) -> 
         said = home.provd("stop", "--timeout", "0.5", code=3).err
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert "within 0.5 s" in said
-    assert f"kill {pid}" in said
+    assert "did not answer within" in said
+    assert str(pid) in said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root meets a directory of another user that it may write to")

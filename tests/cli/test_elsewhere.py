@@ -48,14 +48,15 @@ def test_without_the_runtime_directory_the_lock_tells_where_it_listens(home: Hom
     first = home.hello()
     del home.env["XDG_RUNTIME_DIR"]
 
-    for command in ("status", "clock", "stop"):
+    for command in ("status", "clock"):
         assert f"\n  next: a daemon of yours listens elsewhere: export PROVD_SOCKET={home.socket}\n" in (
             home.provd(command, code=3).err
         )
-    for command in ("start", "restart"):
-        refused = home.provd(command, code=5).err
-        assert f"another daemon of yours listens at {home.socket}" in refused
-        assert f"export PROVD_SOCKET={home.socket}" in refused
+    for command in ("stop", "restart"):
+        assert f"next: name its socket: --socket {home.socket}" in home.provd(command, code=5).err
+    refused = home.provd("start", code=5).err
+    assert f"another daemon of yours listens at {home.socket}" in refused
+    assert f"export PROVD_SOCKET={home.socket}" in refused
     assert f"export PROVD_SOCKET={home.socket}" in home.provd("doctor", code=1).out
     assert home.hello()["run"] == first["run"]
 
@@ -89,3 +90,12 @@ def test_a_place_that_was_named_is_the_place(
     assert elsewhere.listening(places.socket_path()) is None
     monkeypatch.setenv("PROVD_SOCKET", str(tmp_path / "s"))
     assert elsewhere.listening(places.socket_path()) is None
+
+
+def test_what_others_put_in_the_way_is_neither_waited_for_nor_believed(home: Home) -> None:
+    os.makedirs(home.state)
+    os.mkfifo(os.path.join(home.state, "lock"))
+    del home.env["XDG_RUNTIME_DIR"]
+
+    for command in ("status", "stop", "clock"):
+        assert "provd start" in home.provd(command, code=3).err
