@@ -54,8 +54,8 @@ def prepare() -> None:
     A lone surrogate becomes its JSON escape. Every standard descriptor is open afterwards, so that no socket becomes
     one.
     """
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  (open until the end, like the next)
+    if sys.stdin is None:  # open, and an error to read from: what nobody gave is no empty value
+        sys.stdin = open(os.open(os.devnull, os.O_WRONLY), encoding="utf-8")  # noqa: SIM115  (until the end, like the next)
     if sys.stdout is None:
         sys.stdout = _Closed(open(os.devnull, "wb"), encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from fake_daemon import Cli, FakeDaemon
+from support import clean_environment
 
 from provd.cli import output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -68,3 +71,19 @@ def test_a_name_that_is_printed_can_be_pasted(name: bytes) -> None:
     assert quoted.isprintable()
     if bash := shutil.which("bash"):
         assert subprocess.run([bash, "-c", f"printf %s {quoted}"], capture_output=True, check=True).stdout == name
+
+
+@pytest.mark.parametrize("words", ["put k --no-deps --value-file -", "check --sums -"])
+def test_a_closed_stdin_is_no_empty_value(words: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "provd", *words.split(), "--socket", str(tmp_path / "none.sock")]
+    done = subprocess.run(
+        command,
+        env=clean_environment(str(tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: os.close(0),
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "stdin: Bad file descriptor" in done.stderr
