@@ -225,22 +225,31 @@ class Inquiry:
         """What must be read to judge the entries that a decision stumbled over, all at one moment."""
         return (await self.judge(lambda _: unread.targets, question, timeout)).findings
 
-    async def read(self, readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
-        """Reads, in workers, what is named; what is not done in time is `timeout`."""
+    async def read(
+        self,
+        readings: frozenset[Reading],
+        timeout: float,  # noqa: ASYNC109
+        *,
+        by_seal: bool = False,
+    ) -> dict[Reading, Found]:
+        """Reads, in workers, what is named; what is not done in time is `timeout`. With `by_seal` a seal is enough."""
         if not readings:
             return {}
         if len(readings) == 1 and self._mounts.all_local():
             (reading,) = readings
             if reading.kind is Kind.FILE and is_near(reading.path):
-                found = read_single(reading.path, reading.algorithm, _QUICK_BYTES)
+                sealer = self._workers.seals.sealer(self._mounts.now())
+                found = read_single(reading.path, reading.algorithm, _QUICK_BYTES, sealer, by_seal=by_seal)
                 if found is not None:
                     return {reading: found}
         if self._is_quick(readings):
-            job = ReadingJob(tuple(readings), self._rules(), _QUICK_BYTES, self._mounts.now())
+            mounts = self._mounts.now()
+            sealer = self._workers.seals.sealer(mounts)
+            job = ReadingJob(tuple(readings), self._rules(), _QUICK_BYTES, mounts, sealer, by_seal=by_seal)
             job.run()
             if not job.not_quick:
                 return job.results()
-        return await self._workers.read(tuple(readings), self._rules(), timeout)
+        return await self._workers.read(tuple(readings), self._rules(), timeout, by_seal=by_seal)
 
     def _is_quick(self, readings: frozenset[Reading]) -> bool:
         """Whether reading takes less time than handing it to a thread, and cannot hang."""
@@ -259,7 +268,7 @@ class Inquiry:
 
     async def _read(self, need: NeedDigests, deadline: float) -> Findings:
         left = _left(deadline)
-        found = await self.read(need.readings, left)
+        found = await self.read(need.readings, left, by_seal=need.question.verify is not Verify.CONTENT)
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
             stats = await self._workers.each(signature_of, need.stats, left)

@@ -42,7 +42,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     `members` are those of a set, in byte order of name. `ignored` counts names that ignore rules left out.
     `signature` is that of a file at the moment it was read (None where it is absent or a set). `paths` are
     the members at fault where there is trouble, `detail` a reason for people. `linked` says that a link inside a set
-    was followed.
+    was followed, `sealed` that a seal stood for some content.
     """
 
     digest: str | None = None
@@ -53,3 +53,4 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     signature: Signature | None = None
     paths: tuple[bytes, ...] = ()
     linked: bool = False
+    sealed: bool = False

@@ -302,11 +302,12 @@ class _Judge:
             return Fault(
                 Verdict.UNKNOWN, "unreadable", Proof.CONTENT, dep, detail="a special file has no content to compare"
             )
+        proof = Proof.STAT if there.sealed else Proof.CONTENT
         if there.digest == kept.digest:
-            return Fault(Verdict.FRESH, "same", Proof.CONTENT, dep)
+            return Fault(Verdict.FRESH, _FRESH_WHY[proof], proof, dep)
         had = self._members.get((entry.id, index))
         why, paths = _difference(kept, there, had)
-        return Fault(Verdict.DIRTY, why, Proof.CONTENT, dep, was=kept.digest, now=there.digest, paths=paths)
+        return Fault(Verdict.DIRTY, why, proof, dep, was=kept.digest, now=there.digest, paths=paths)
 
     def _unread(self, entry: Entry, index: int, kept: Kept) -> Fault:
         """By what is known without reading: a record or a moved `stat` is a touch, silence is nothing."""

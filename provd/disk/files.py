@@ -24,6 +24,7 @@ from provd.disk.places import Turn
 from provd.filesystems import FileSystems
 
 if TYPE_CHECKING:
+    from provd.disk.seals import Sealer
     from provd.disk.trail import Trails, Way
 
 PIECE: Final = 1 << 20
@@ -80,7 +81,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     """One path as a reading found it, to be looked at again when everything is read.
 
     `signature` is set where the content was read: then `raw` is its digest. For a link that was read `raw` is
-    its target. `young`: see `is_young`.
+    its target. `young`: see `is_young`. `sealed`: its seal stood for the content.
     """
 
     path: bytes
@@ -89,6 +90,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     signature: Signature | None = None
     raw: bytes = b""
     young: bool = False
+    sealed: bool = False
 
 
 class Listing(msgspec.Struct, frozen=True, array_like=True):
@@ -106,7 +108,8 @@ class Attempt:
 
     `known` holds what an earlier attempt saw: a file that has not changed since is not hashed again. With `trails`
     the way to each path is noted; without, one thing is read and its way does not matter. `most` bounds the bytes
-    of one file (NotQuick). `turn` is told where it goes, where one of the `mounts` may hang.
+    of one file (NotQuick). `turn` is told where it goes, where one of the `mounts` may hang. With a `sealer` what was
+    read is sealed where that may be, and with `by_seal` what has a seal is not read; `sealed` says that something was not.
     """
 
     def __init__(
@@ -119,6 +122,9 @@ class Attempt:
         most: int | None = None,
         turn: Turn | None = None,
         mounts: Mounts = UNKNOWN,
+        sealer: Sealer | None = None,
+        *,
+        by_seal: bool = False,
     ) -> None:
         self.algorithm = algorithm
         self.systems = systems
@@ -127,6 +133,9 @@ class Attempt:
         self.ways: list[Way] = []
         self.most = most
         self.mounted = mounts.names
+        self.sealer = sealer
+        self.sealed = False
+        self._by_seal = by_seal
         self._turn = None if mounts.all_local else turn
         self._trails = trails
         self._cancelled = cancelled
@@ -145,6 +154,12 @@ class Attempt:
         """Raises Cancelled if the job was told to stop."""
         if self._cancelled():
             raise Cancelled
+
+    def by_seal(self, path: bytes, now: Signature) -> bytes | None:
+        """The raw digest of a file that needs not be read: its seal holds."""
+        if self.sealer is None or not self._by_seal:
+            return None
+        return self.sealer.find(path, now, self.algorithm)
 
     def look(self, path: bytes, *, follow: bool) -> Look:
         """What `path` is now; raises OSError where that cannot be said, Changed and Hangs."""
@@ -202,7 +217,7 @@ def read_file(path: bytes, attempt: Attempt) -> Found:
     now = attempt.look(path, follow=True)
     if now.sort is Sort.FILE:
         seen = read_content(path, now, attempt, follow=True)
-        return Found(f"{attempt.algorithm}:{seen.raw.hex()}", signature=seen.signature)
+        return Found(f"{attempt.algorithm}:{seen.raw.hex()}", signature=seen.signature, sealed=attempt.sealed)
     attempt.seen.append(Seen(path, follow=True, sort=now.sort))
     return Found(_WITHOUT_CONTENT[now.sort], signature=now.signature)
 
@@ -217,12 +232,16 @@ _WITHOUT_CONTENT: Final = {
 
 def read_content(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> Seen:
     """Reads the regular file that a look has just found; raises Changed, Cancelled, OSError."""
+    assert now.signature is not None
     known = attempt.known.get(path)
     if known is not None and known.signature == now.signature and known.follow == follow and not known.young:
         seen = known
+    elif (sealed := attempt.by_seal(path, now.signature)) is not None:
+        seen = Seen(path, follow, Sort.FILE, now.signature, sealed, sealed=True)
     else:
         raw, found = _hash_file(path, now, attempt, follow=follow)
         seen = Seen(path, follow, Sort.FILE, found, raw, is_young(found, now.at))
+    attempt.sealed = attempt.sealed or seen.sealed
     attempt.seen.append(seen)
     return seen
 
@@ -241,9 +260,12 @@ def _hash_file(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> tup
             raise Changed(path)
         if attempt.most is not None and before.size > attempt.most:
             raise NotQuick
+        seals = attempt.sealer is not None and attempt.sealer.may_seal(descriptor, path, before)
         raw = _hash(descriptor, before.size, attempt)
         if signature(os.fstat(descriptor)) != before:
             raise Changed(path)
+        if seals and attempt.sealer is not None:
+            attempt.sealer.keep(path, before, attempt.algorithm, raw)
     finally:
         os.close(descriptor)
     return raw, before

@@ -26,6 +26,7 @@ from provd.disk.files import Attempt, Cancelled, Changed, Listing, NotQuick, See
 from provd.disk.ignore import IgnoreRules
 from provd.disk.mounts import UNKNOWN, Mounts, MountWatch, mounted
 from provd.disk.places import HANGS, Entry, Hangs, Turn, place_of
+from provd.disk.seals import Sealer
 from provd.disk.sets import read_set, reason
 from provd.disk.stamps import Stamps
 from provd.disk.trail import Trails, Way
@@ -52,14 +53,21 @@ class ReadingJob:
     """Some readings that have to be true at one moment.
 
     `found` holds, at any time, only what was shown to be of one moment, and what failed. With `most` it is a quick
-    one: it ends `not_quick` when it meets a file of more bytes, or has to wait.
+    one: it ends `not_quick` when it meets a file of more bytes, or has to wait. For `sealer` and `by_seal` see `Attempt`.
     """
 
     shared: Final = True
     """More threads than one help: one of them may hang."""
 
     def __init__(
-        self, readings: Sequence[Reading], rules: IgnoreRules, most: int | None = None, mounts: Mounts | None = None
+        self,
+        readings: Sequence[Reading],
+        rules: IgnoreRules,
+        most: int | None = None,
+        mounts: Mounts | None = None,
+        sealer: Sealer | None = None,
+        *,
+        by_seal: bool = False,
     ) -> None:
         self.not_quick = False
         self._most = most
@@ -72,6 +80,8 @@ class ReadingJob:
         self._mounts = mounts or (mounted() if several else UNKNOWN)
         self._trails = Trails(Stamps(self._mounts), may_wait=most is None) if several else None
         self._mount_watch = MountWatch() if several else None
+        self._sealer = sealer
+        self._by_seal = by_seal
         self._cancelled = False
         self._refused = 0
         self._lock = threading.Lock()  # for bookkeeping, never held over a call that can block
@@ -165,6 +175,8 @@ class ReadingJob:
             self._most,
             turn,
             self._mounts,
+            self._sealer,
+            by_seal=self._by_seal,
         )
 
     def _read(self, reading: Reading, turn: Turn | None) -> None:
@@ -237,6 +249,7 @@ class ReadingJob:
     def _end_round(self) -> None:
         if not self._differing and self._mount_watch is not None and self._mount_watch.changed():
             # A mount moves no time: whatever was read may have been read below one that is gone again.
+            self._sealer = None  # seals from before it prove nothing more
             self._differing = {r: r.path for r, outcome in self._outcomes.items() if outcome.seen or outcome.ways}
             for reading in self._differing:
                 self.found.pop(reading, None)

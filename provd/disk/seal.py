@@ -46,12 +46,17 @@ def ignore_lease_breaks() -> None:
     signal.signal(signal.SIGIO, signal.SIG_IGN)
 
 
+def can_seal() -> bool:
+    """Whether this process may take leases: there are some, and a broken one does not end it."""
+    return _SET_LEASE is not None and signal.getsignal(signal.SIGIO) is signal.SIG_IGN
+
+
 def seal(path: bytes, algorithm: str, before: int, stamps: Stamps) -> Seal | None:
     """The seal of the file at `path`, links followed, at rest since `before` (ns of CLOCK_REALTIME); None if it is not.
 
     Raises OSError where it cannot be opened.
     """
-    if _SET_LEASE is None or signal.getsignal(signal.SIGIO) is not signal.SIG_IGN:
+    if not can_seal():
         return None
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device may have effects
         return None
@@ -65,9 +70,9 @@ def seal(path: bytes, algorithm: str, before: int, stamps: Stamps) -> Seal | Non
 def _seal(descriptor: int, path: bytes, algorithm: str, before: int, stamps: Stamps) -> Seal | None:
     first = os.fstat(descriptor)
     was = signature(first)
-    if not stat.S_ISREG(was.mode) or magic_of(descriptor) not in SEALABLE or not _older(was, path, before, stamps):
+    if not stat.S_ISREG(was.mode) or magic_of(descriptor) not in SEALABLE or not is_older(was, path, before, stamps):
         return None
-    if not _nobody_writes(descriptor):
+    if not nobody_writes(descriptor):
         return None
     raw = _digest(descriptor, was.size, algorithm)
     if signature(os.fstat(descriptor)) != was:
@@ -75,7 +80,7 @@ def _seal(descriptor: int, path: bytes, algorithm: str, before: int, stamps: Sta
     return Seal(was, raw, first.st_nlink)
 
 
-def _nobody_writes(descriptor: int) -> bool:
+def nobody_writes(descriptor: int) -> bool:
     """Whether a read lease is granted; it is given back at once, since it would make writers wait."""
     assert _SET_LEASE is not None
     try:
@@ -102,12 +107,12 @@ def at_rest(directory: bytes, before: int, stamps: Stamps) -> bool:
     descriptor = os.open(directory, _LOOK)
     try:
         was = signature(os.fstat(descriptor))
-        return magic_of(descriptor) in SEALABLE and _older(was, directory, before, stamps)
+        return magic_of(descriptor) in SEALABLE and is_older(was, directory, before, stamps)
     finally:
         os.close(descriptor)
 
 
-def _older(was: Signature, path: bytes, before: int, stamps: Stamps) -> bool:
+def is_older(was: Signature, path: bytes, before: int, stamps: Stamps) -> bool:
     """Whether both times are older by the step than `before`, and than now."""
     step = FINE_STEP if stamps.fine(was, path) else STEP
     return max(was.mtime_ns, was.ctime_ns) + step <= min(before, coarse_clock())

@@ -42,7 +42,7 @@ def read_set(reading: Reading, rules: IgnoreRules, attempt: Attempt) -> Found:
         return Found(dependency.ABSENT)
     members = tuple(sorted(walk.members, key=lambda member: member.name))
     digest = dependency.set_digest(attempt.algorithm, members)
-    return Found(digest, members=members, ignored=walk.ignored, linked=walk.linked)
+    return Found(digest, members=members, ignored=walk.ignored, linked=walk.linked, sealed=attempt.sealed)
 
 
 def reason(error: OSError) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from provd.core.reading import Found, Trouble
 from provd.disk.files import Attempt, Changed, NotQuick, read_file
+from provd.disk.seals import Sealer
 from provd.disk.sets import reason
 from provd.filesystems import FileSystems
 
 
-def read_single(path: bytes, algorithm: str, most: int) -> Found | None:
+def read_single(
+    path: bytes, algorithm: str, most: int, sealer: Sealer | None = None, *, by_seal: bool = False
+) -> Found | None:
     """What one file gives; None where that takes more: over `most` bytes, changing, or too young to be sure of."""
-    attempt = Attempt(algorithm, FileSystems(), _never, most=most)
+    attempt = Attempt(algorithm, FileSystems(), _never, most=most, sealer=sealer, by_seal=by_seal)
     try:
         found = read_file(path, attempt)
     except (Changed, NotQuick):

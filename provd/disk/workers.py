@@ -21,6 +21,7 @@ from provd.disk.job import ReadingJob
 from provd.disk.looking import LookingJob
 from provd.disk.mounts import Mounts, MountTable
 from provd.disk.places import HANGS, IN_ONE, Places, Turn, place_of, place_of_path
+from provd.disk.seals import Seals
 
 LIMIT: Final = 64
 """Threads in all, lost ones included."""
@@ -73,10 +74,14 @@ class _Work:
 
 
 class Workers:
-    """A bounded pool of daemon threads, started on demand and used again. `mounts` is asked in the loop only."""
+    """A bounded pool of daemon threads, started on demand and used again. `mounts` is asked in the loop only.
 
-    def __init__(self, limit: int = LIMIT, mounts: MountTable | None = None) -> None:
+    What they read is sealed in `seals`.
+    """
+
+    def __init__(self, limit: int = LIMIT, mounts: MountTable | None = None, seals: Seals | None = None) -> None:
         self.mounts = mounts or MountTable()
+        self.seals = seals or Seals()
         self._limit = limit
         self._places = Places()
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
@@ -85,8 +90,18 @@ class Workers:
         self._open = 0  # pieces of work in the queue or in a thread's hands
         self._lost = 0  # threads in work that was given up
 
-    async def read(self, readings: Sequence[Reading], rules: IgnoreRules, timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
-        """What the readings give, all at one moment; what is not read within `timeout` seconds is `timeout`."""
+    async def read(
+        self,
+        readings: Sequence[Reading],
+        rules: IgnoreRules,
+        timeout: float,  # noqa: ASYNC109
+        *,
+        by_seal: bool = False,
+    ) -> dict[Reading, Found]:
+        """What the readings give, all at one moment; what is not read within `timeout` seconds is `timeout`.
+
+        With `by_seal` a seal stands for reading.
+        """
         mounts = self.mounts.now()
         hung: dict[Reading, Found] = {}
         if self._places.any_lost:  # what is known to hang needs no thread to find out
@@ -94,7 +109,7 @@ class Workers:
             readings = [reading for reading in readings if reading not in hung]
         if not readings:
             return hung
-        job = ReadingJob(readings, rules, mounts=mounts)
+        job = ReadingJob(readings, rules, mounts=mounts, sealer=self.seals.sealer(mounts), by_seal=by_seal)
         if not await self._done(job, timeout):
             return hung | dict.fromkeys(readings, Found(trouble=Trouble.UNREADABLE, detail=self._all_lost()))
         return hung | job.results()
