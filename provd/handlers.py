@@ -62,6 +62,16 @@ class Handlers:
         self._shutdown = shutdown
         self.stopping = False
 
+    def at_once(self, connection: Connection, request: Request) -> bytes | None:
+        """The JSON of the result of a request that is answered without waiting for anything; None for the others."""
+        if request.method != "entry.check" or self.stopping or connection.peer.foreign:
+            return None
+        try:
+            asked = params.decode(request.method, request.params)
+            return self._responder.check_at_once(asked) if isinstance(asked, params.EntryCheck) else None
+        except errors.ProvdError:  # it is told when it is handled
+            return None
+
     async def handle(  # noqa: C901, PLR0912  one row a method
         self, connection: Connection, request: Request
     ) -> Any:

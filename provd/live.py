@@ -117,6 +117,14 @@ class Live:
         self._look_at_mounts()
         self.pump.read()
 
+    def shifts(self) -> int | None:
+        """Grows whenever a covered path may lead elsewhere than it did; None while what was read is not taken."""
+        return None if self._fleet.waiting() else self._fleet.shifts
+
+    def heard(self) -> int:
+        """Grows whenever the system has something to tell of what is covered, read or not."""
+        return self._fleet.heard()
+
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         """Waits until everything that happened before the call is in the log; False if that takes too long."""
         self._look_at_mounts()

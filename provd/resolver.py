@@ -48,6 +48,15 @@ class Resolver:
 
     async def place(self, root: params.Name | None, scope: str | None = None, *, foreign: bool = False) -> Place:
         """The place that `root` and `scope` say; raises RootMissing, InvalidParams."""
+        place = self.known_place(root, scope, foreign=foreign)
+        if place is not None:
+            return place
+        where = absolute(params.name_bytes(root), "root") if root is not None else b"/"
+        real = await self._real(where)
+        return Place(where, real if scope is None else params.scope_name(scope))
+
+    def known_place(self, root: params.Name | None, scope: str | None = None, *, foreign: bool = False) -> Place | None:
+        """The same where no directory has to be looked at for it, else None; raises InvalidParams."""
         where = None if root is None else absolute(params.name_bytes(root), "root")
         roots = self._roots()
         if where is None:
@@ -55,10 +64,8 @@ class Resolver:
         elif foreign or where in roots or self._known(where):
             real = where
         else:
-            real = await self._real(where)
-        if scope is None:
-            return Place(where, real)
-        return Place(where, params.scope_name(scope))
+            return None
+        return Place(where, real if scope is None else params.scope_name(scope))
 
     def _known(self, scope: bytes) -> bool:
         with self._store.view() as view:

@@ -37,6 +37,7 @@ from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.server import Connection, Server
 from provd.settings import Settings
+from provd.shortcut import Shortcut
 from provd.status import Status
 from provd.store import Store
 from provd.store.files import Files
@@ -66,7 +67,7 @@ class Running:
         clocks = Clocks(store, run)
         inquiry = Inquiry(store, self._workers, lambda: live.kept.rules, live)
         resolver = Resolver(store, self._workers, lambda: live.kept.paths)
-        responder = Responder(store, inquiry, resolver, clocks, live)
+        responder = Responder(store, inquiry, resolver, clocks, live, Shortcut(store, self._workers, live))
         showing = Showing(self._workers, clocks, live, lambda: live.kept.rules)
         self._actions = Actions(store, inquiry, resolver, clocks, live)
         self._subscriptions = Subscriptions(store, clocks, live)
@@ -100,7 +101,7 @@ class Running:
             Importing(store, inquiry, resolver, clocks),
             self._stop.set,
         )
-        self._server = Server(self._handlers.handle, self._closed)
+        self._server = Server(self._handlers.handle, self._closed, self._handlers.at_once)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         Hangup(reloading.hang_up, self._stop.set, bound=bound).listen(loop)

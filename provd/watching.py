@@ -36,6 +36,14 @@ class Watching(Protocol):
         """Takes what the system has to tell into memory: cheap, and done at each question."""
         ...
 
+    def shifts(self) -> int | None:
+        """Grows whenever a covered path may lead elsewhere than it did; None while what was read is not taken."""
+        ...
+
+    def heard(self) -> int:
+        """Grows whenever the system has something to tell of what is covered, read or not; quick."""
+        ...
+
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         """Waits until everything that happened before the call is in the log; False if that takes too long."""
         ...
@@ -67,6 +75,14 @@ class Unwatched:
 
     def read(self) -> None:
         """See Watching."""
+
+    def shifts(self) -> int | None:
+        """See Watching."""
+        return None
+
+    def heard(self) -> int:
+        """See Watching."""
+        return 0
 
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         """See Watching."""

@@ -109,6 +109,11 @@ class Asked(Scoped, frozen=True, kw_only=True):
     revalidate: bool = True
     timeout_ms: Milliseconds = 2000
 
+    @property
+    def by_seal(self) -> bool:
+        """Whether a seal is proof enough."""
+        return self.revalidate and self.verify == "auto"
+
 
 class DepsSnapshot(Params, frozen=True, kw_only=True):
     deps: Dependencies

@@ -100,6 +100,11 @@ class View(History):
         key = self._key(entry_id)
         return None if key is None else self._entry_at(key)
 
+    def entry_row(self, entry_id: EntryId) -> bytes | None:
+        """The row of the active entry as it lies in the store: equal rows are the same entry, put or renewed once."""
+        key = self._key(entry_id)
+        return None if key is None else self._get("entries", key)
+
     def stored(self, entry_id: EntryId) -> Stored:
         """The value and meta of an active entry."""
         key = self._key(entry_id)

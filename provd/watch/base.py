@@ -7,7 +7,7 @@ wrong is a notice, or an uncovered place with its reason, never an exception.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -96,3 +96,18 @@ class Watcher(Protocol):
     def close(self) -> None:
         """Lets go of everything."""
         ...
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A watcher whose silence proves something."""
+
+    @property
+    def shifts(self) -> int:
+        """Grows whenever a covered path may lead elsewhere than it did, or is not covered any more.
+
+        It grows with what is taken: while something waits it says nothing.
+        """
+
+    def heard(self) -> int:
+        """Grows whenever the system has something to tell; equal twice, nothing happened to what is covered."""

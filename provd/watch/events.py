@@ -46,6 +46,7 @@ class Memory:
         self._events: deque[Event] = deque()
         self._arrivals: dict[int, Event] = {}
         self._bytes = 0
+        self._read = 0
         self._pressing = False
 
     def read(self) -> int:
@@ -60,8 +61,13 @@ class Memory:
                 break
             self._raw.append(data)
             self._bytes += len(data)
+            self._read += len(data)
             waiting -= len(data)
         return self._bytes + len(self._events) * _HEAD_SIZE
+
+    def heard(self) -> int:
+        """How many bytes there were to read until this moment, in all."""
+        return self._read + self._kernel.waiting(self._fd)
 
     def left(self) -> bool:
         """Whether anything lies in memory."""

@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 import msgspec
 
 from provd.core.notice import Covered, Notice
-from provd.watch.base import Ignored, RootState, Uncovered, Watcher
+from provd.watch.base import Ignored, RootState, Telling, Uncovered, Watcher
 from provd.watch.nesting import Nesting
 from provd.watch.poll import PollWatcher
 from provd.watch.presence import Found
@@ -81,6 +81,7 @@ class Fleet:
             self._get_watcher(self._native, make)
         self._lookers = [watcher for watcher in self._watchers.values() if isinstance(watcher, _Looked)]
         self._mounted = [watcher for watcher in self._watchers.values() if isinstance(watcher, _Mounted)]
+        self._telling = [watcher for watcher in self._watchers.values() if isinstance(watcher, Telling)]
         self._given: dict[bytes, _Given] = {}
         self._nesting = Nesting()
 
@@ -162,6 +163,15 @@ class Fleet:
     def waiting(self) -> bool:
         """Whether something that was read, or what follows from it, is not taken yet."""
         return any(watcher.waiting() for watcher in self._watchers.values())
+
+    @property
+    def shifts(self) -> int:
+        """See `base.Telling`."""
+        return sum(watcher.shifts for watcher in self._telling)
+
+    def heard(self) -> int:
+        """See `base.Telling`."""
+        return sum(watcher.heard() for watcher in self._telling)
 
     def mounts_fileno(self) -> int:
         """A descriptor that becomes readable when the mount table changed: time for `check`; -1 without one."""

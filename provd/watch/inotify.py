@@ -48,6 +48,7 @@ class InotifyWatcher:
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
         self._fd = -1
+        self._before = 0
         try:
             self._begin()
         except OSError:
@@ -122,6 +123,15 @@ class InotifyWatcher:
         except Exception as error:  # noqa: BLE001
             self._fault(error)
             return 0
+
+    @property
+    def shifts(self) -> int:
+        """Grows whenever a watched way may lead elsewhere than it did, or is watched no more; see `base.Telling`."""
+        return self._before + self._places.tree.lifts + self._places.losses
+
+    def heard(self) -> int:
+        """How many bytes the kernel had to tell until this moment, in all; see `base.Telling`."""
+        return self._memory.heard()
 
     def take(self, limit: int) -> list[Notice]:
         """Notices of what was read; [] when nothing is left, or when what is left has nothing to tell yet (`busy`)."""
@@ -245,6 +255,7 @@ class InotifyWatcher:
 
     def _fault(self, error: Exception) -> None:
         """All roots lost events, and the tree is made anew."""
+        self._before = self.shifts + 1
         told = self._places.told
         told += (Lost(path, f"internal: {type(error).__name__}: {error}") for path in self._roots)
         for root in self._roots.values():

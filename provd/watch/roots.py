@@ -33,6 +33,7 @@ class Roots(Places):
         if root is None:
             root = self.roots[path] = Root(path, ignored)
         root.ignored = ignored
+        self.losses += 1
         root.differs = False
         root.scanning = True
         work = Work()
@@ -144,6 +145,7 @@ class Roots(Places):
             except OSError as error:
                 shown = path.decode("utf-8", "backslashreplace")
                 root.weak = f"{shown} above it: {reason_of(error)}"
+                self.losses += 1
                 watch = -1
             known = self.tree.nodes.get(watch)
             if known is None or known is child:
@@ -247,6 +249,7 @@ class Roots(Places):
             self.lost(root.path, why)
             self.told.append(Covered(root.path, "none", why))
         root.why, root.absent = why, absent
+        self.losses += 1
 
     def check_roots(self) -> None:
         """Looks at each root once."""

@@ -130,6 +130,8 @@ class Slots:
         self.round = 0
         """Counts how often all was told that there was."""
         self._lost = -LONG_AGO
+        self.losses = 0
+        """How often something was lost, or is watched no more."""
         self.freed = False
         """Whether a watch was given up, so that another may be had."""
 
@@ -185,6 +187,7 @@ class Slots:
     def lost(self, path: bytes, reason: str) -> None:
         """Tells a loss; who hears of it looks at the whole tree."""
         self._lost = self.round
+        self.losses += 1
         self.told.append(Lost(path, reason))
 
     def is_recent(self, told: int) -> bool:
@@ -211,6 +214,7 @@ class Slots:
 
     def blind(self, node: Node, name: bytes, why: str, how: How) -> None:
         """A slot cannot be watched."""
+        self.losses += 1
         if node.blind is None:
             node.blind = {}
         before = node.blind.get(name)
@@ -247,6 +251,7 @@ class Slots:
         for name in list(node.blind or ()):
             self.see(node, name, QUIET)
         node.skipped = None
+        self.losses += 1
         self.tree.govern(node, None)
         path = self.tree.path(node)
         if node.watch >= 0 and node.holds and path is not None:

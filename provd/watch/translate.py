@@ -88,6 +88,7 @@ class Events:
         """The kernel gave up a watch by itself: its directory was removed, or its file system."""
         places = self._places
         places.tree.nodes.pop(node.watch, None)
+        places.losses += 1
         node.watch = -1
         if places.tree.prefix(node) is None:
             return

@@ -87,6 +87,8 @@ class Tree:
         self.top: Node | None = None
         self.changes = 0
         """How often something got a place or lost it."""
+        self.lifts = 0
+        """How often something lost its place."""
         self.newest = 0
         """The highest watch that there ever was; the kernel counts upwards."""
         self._generation = 0
@@ -137,6 +139,7 @@ class Tree:
             return
         del parent.children[node.name]
         self.changes += 1
+        self.lifts += 1
         add_up(parent, -node.holds, -node.blinds)
         node.parent = None
         if node.children:

@@ -25,6 +25,7 @@ from provd.recorder.showing import Showing
 from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.settings import Settings
+from provd.shortcut import Shortcut
 from provd.store import Store, View, Writer
 from provd.subscriptions import Subscriptions
 from provd.watch.base import Uncovered
@@ -50,6 +51,12 @@ class Scripted:
 
     def read(self) -> None:
         self.reads += 1
+
+    def shifts(self) -> int | None:
+        return None
+
+    def heard(self) -> int:
+        return 0
 
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         self.barriers += 1
@@ -93,7 +100,9 @@ class Desk:
         self.showing = Showing(self.workers, self.clocks, watch, IgnoreRules)
         self.entries = Entries(self.store, self.inquiry, resolver, self.clocks, watch, self.showing)
         self.actions = Actions(self.store, self.inquiry, resolver, self.clocks, watch)
-        self.responder = Responder(self.store, self.inquiry, resolver, self.clocks, watch)
+        self.responder = Responder(
+            self.store, self.inquiry, resolver, self.clocks, watch, Shortcut(self.store, self.workers, watch)
+        )
         self.subscriptions = Subscriptions(self.store, self.clocks, watch)
         self.store.on_commit = lambda _: self.subscriptions.committed()
 

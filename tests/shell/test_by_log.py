@@ -215,12 +215,12 @@ def test_a_mixed_question_is_of_one_moment(desk: Desk, watch: Scripted) -> None:
         read = desk.inquiry.read
         asked: list[int] = []
 
-        async def reading(readings: Any, timeout: float) -> Any:  # noqa: ASYNC109
+        async def reading(readings: Any, timeout: float, **how: Any) -> Any:  # noqa: ASYNC109
             asked.append(len(readings))
             if len(asked) == 1:
                 (desk.root / "f").write_text("two")
                 watch.told = [desk.mutation("f")]
-            return await read(readings, timeout)
+            return await read(readings, timeout, **how)
 
         desk.inquiry.read = reading  # type: ignore[method-assign]
         assert (await desk.found("k", verify="log"))[:2] == ("dirty", "changed")

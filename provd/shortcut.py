@@ -1,0 +1,239 @@
+"""Answers at once what rests on sealed files alone and is fresh, without a task, a thread or a reading.
+
+Rule: it says fresh or nothing; every doubt is left to the whole way (`inquiry`). An entry is learned after that way
+found it fresh by seals. From then on one `stat` of each file is enough: an equal one proves the content by its seal,
+and no directory on the way may have changed meanwhile, since each is watched. All files had their sealed content at
+the moment of the first `stat`, as long as no way led elsewhere between the first and the last: of that the kernel
+would have told by then, so it is asked once more at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from provd.core import evidence
+from provd.core.dependency import Kind
+from provd.core.entry import Entry, EntryId
+from provd.core.verdict import Judgement, Proof
+from provd.disk import Workers, route_of
+from provd.store import Store
+from provd.watching import Coverage, Watching
+
+_SLICE: Final = 128
+"""Files that are looked at before others are answered."""
+MAX_FILES: Final = 2000
+"""Files of one entry: so many take about two milliseconds, for which others wait."""
+_MAX_ENTRIES: Final = 20_000
+_MAX_ALL_FILES: Final = 100_000
+"""Entries that are kept at once, and files of all of them; then all are forgotten, and learned again when asked for."""
+_MAX_DIRECTORIES: Final = 20_000
+
+_compared: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
+"""What is kept of a `stat`, in the order of a Signature."""
+_CLOCK: Final = b'"clock":"@"'
+_encode: Final = msgspec.json.Encoder().encode
+
+Compared = tuple[int, ...]
+
+
+class Learned:
+    """An entry that was found fresh by seals. `before` and `after` are its verdict as JSON, around the clock.
+
+    `raw` is its row in the store, which stood there still at the position `head`; `name` is its key as JSON.
+    """
+
+    __slots__ = ("after", "before", "files", "head", "id", "name", "raw")
+
+    def __init__(
+        self, judged: Judgement, entry: Entry, raw: bytes, head: int, files: list[tuple[bytes, Compared]]
+    ) -> None:
+        self.id = entry.id
+        self.name = _encode(entry.id.key)
+        self.raw = raw
+        self.head = head
+        self.files = files
+        told = _encode(evidence.to_wire(judged, clock="@", mutation=lambda _: None, key=entry.id.key))
+        self.before, _, after = told.partition(_CLOCK)
+        self.before += b'"clock":"'
+        self.after = b'"' + after
+
+    def told(self, token: bytes) -> bytes:
+        """The verdict as JSON, at the clock of this token."""
+        return self.before + token + self.after
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """A question under way: what it is about, and how things stood when it began."""
+
+    found: list[Learned]
+    ground: tuple[int, int]
+    heard: int
+
+
+class Shortcut:
+    """The entries that were learned, as long as nothing that they rest on is in doubt."""
+
+    def __init__(self, store: Store, workers: Workers, watch: Watching) -> None:
+        self._store = store
+        self._mounts = workers.mounts
+        self._seals = workers.seals
+        self._watch = watch
+        self._learned: dict[EntryId, Learned] = {}
+        self._files = 0
+        self._ground: tuple[int, int] | None = None
+        self._directories: dict[bytes, bool] = {}
+
+    def fresh(self, entry_id: EntryId) -> Learned | None:
+        """The entry, if it is fresh at this moment; None where that takes more to say."""
+        learned = self._learned.get(entry_id)
+        if learned is None:
+            return None
+        look = self._begin([learned])
+        return learned if look is not None and _is_untouched(learned) and self._held(look) else None
+
+    async def all_fresh(self, ids: Sequence[EntryId]) -> list[Learned] | None:
+        """The entries, if all of them are fresh at one moment of this call; others are answered in between."""
+        learned = self._learned
+        found = [each for entry_id in ids if (each := learned.get(entry_id)) is not None]
+        if len(found) != len(ids):
+            return None
+        look = self._begin(found)
+        if look is None:
+            return None
+        files = 0
+        for each in found:
+            if not _is_untouched(each):
+                return None
+            files += len(each.files)
+            if files >= _SLICE:
+                files = 0
+                await asyncio.sleep(0)
+        return found if self._held(look) else None
+
+    def _begin(self, found: list[Learned]) -> _Look | None:
+        """Begins to look: all that happened before is known from now on."""
+        self._watch.read()
+        ground = self._ground
+        if ground is None or not self._stands(ground):
+            return None
+        heard = self._watch.heard()
+        return _Look(found, ground, heard) if self._all_kept(found) else None
+
+    def _held(self, look: _Look) -> bool:
+        """Whether nothing happened since the question began that could lead a way elsewhere."""
+        return self._watch.heard() == look.heard and self._stands(look.ground)
+
+    def learn(self, judged: Judgement) -> None:
+        """Takes up an entry that was found fresh by seals, where its ways are watched and real."""
+        entry = judged.entry
+        if entry is None or judged.proof is not Proof.STAT or not judged.usable or not entry.deps:
+            return
+        if len(entry.deps) > MAX_FILES or any(kept.dep.kind is not Kind.FILE for kept in entry.deps):
+            return
+        self._watch.read()
+        ground = self._begin_anew()
+        if ground is None:
+            return
+        with self._store.view() as view:
+            raw, head = view.entry_row(entry.id), view.head()
+            if raw is None or view.entry(entry.id) != entry:
+                return
+        coverage = Coverage(self._watch)
+        files = []
+        for kept in entry.deps:
+            row = self._seals.get(kept.dep.name)
+            if row is None or not self._is_real(kept.dep.name, coverage):
+                return
+            algorithm, _, digest = (kept.digest or "").partition(":")
+            raw_digest = row.raw.get(algorithm)
+            if raw_digest is None or raw_digest.hex() != digest:
+                return
+            files.append((kept.dep.name, msgspec.structs.astuple(row.signature)))
+        if self._stands(ground):
+            self._take(Learned(judged, entry, raw, head, files))
+
+    def _take(self, learned: Learned) -> None:
+        if len(self._learned) >= _MAX_ENTRIES or self._files + len(learned.files) > _MAX_ALL_FILES:
+            self._learned.clear()
+            self._files = 0
+        known = self._learned.get(learned.id)
+        self._files += len(learned.files) - (0 if known is None else len(known.files))
+        self._learned[learned.id] = learned
+
+    def _ground_now(self) -> tuple[int, int] | None:
+        """What all that was learned rests on: the ways, the mounts and the clock. None where something is in doubt."""
+        shifts, epoch = self._watch.shifts(), self._seals.current()
+        return None if shifts is None or not epoch else (shifts, epoch)
+
+    def _stands(self, ground: tuple[int, int]) -> bool:
+        return self._ground_now() == ground
+
+    def _begin_anew(self) -> tuple[int, int] | None:
+        """The ground of this moment; what was learned on another one is forgotten."""
+        ground = self._ground_now()
+        if ground is not None and ground != self._ground:
+            self._learned.clear()
+            self._directories.clear()
+            self._files = 0
+            self._ground = ground
+        return ground
+
+    def _is_real(self, path: bytes, coverage: Coverage) -> bool:
+        """Whether a path leads through no link, through watched directories only, and to nothing that may hang."""
+        directory, _, name = path.rpartition(b"/")
+        if name in {b"", b".", b".."} or not directory:
+            return False
+        known = self._directories.get(directory)
+        if known is None:
+            if len(self._directories) >= _MAX_DIRECTORIES:
+                self._directories.clear()
+            local = self._mounts.now().may_hang_at(directory) is None
+            known = self._directories[directory] = local and _is_watched(directory, coverage)
+        return known and _is_no_link(path)
+
+    def _all_kept(self, found: list[Learned]) -> bool:
+        """Whether the store has each of these entries as it was."""
+        head = self._store.head
+        moved = [each for each in found if each.head != head]
+        if not moved:
+            return True
+        with self._store.view() as view:
+            for each in moved:
+                if view.entry_row(each.id) != each.raw:
+                    return False
+                each.head = head
+        return True
+
+
+def _is_untouched(learned: Learned) -> bool:
+    stat, compared = os.stat, _compared
+    try:
+        for path, was in learned.files:
+            if compared(stat(path)) != was:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def _is_no_link(path: bytes) -> bool:
+    try:
+        os.readlink(path)
+    except OSError as error:
+        return error.errno == errno.EINVAL
+    return False
+
+
+def _is_watched(directory: bytes, coverage: Coverage) -> bool:
+    try:
+        route = route_of(directory)
+    except OSError:
+        return False
+    return route.there and route.at == directory and coverage.lost_on(route) is None
