@@ -10,6 +10,7 @@ import binascii
 import itertools
 import json
 import os
+import select
 import socket
 import struct
 import time
@@ -30,6 +31,7 @@ WirePath = str | dict[str, str]
 PROTOCOL: Final = 1
 MAX_LINE: Final = 16 * 1024 * 1024
 _PIECE: Final = 65536  # below malloc's threshold for mapping memory anew at each read
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _TRIES: Final = 60  # a question is often answered before a sleeping process would have been woken
 
 
@@ -78,6 +80,9 @@ class Client:
         self.greeting: Json | None = None
         """What the last `hello` said."""
         self._socket = connect(self.path, timeout)
+        self._socket.settimeout(0)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
 
     def __enter__(self) -> Self:
         """The client itself."""
@@ -213,11 +218,11 @@ class Client:
 
     def encode(self, request: Json) -> str:
         """A request as one line of JSON; raises ValueError for what JSON has no word for."""
-        return json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return _encode(request)
 
     def decode(self, line: bytes) -> Any:
         """A line as a value; raises ValueError."""
-        return json.loads(line)
+        return json.loads(line.decode())
 
     def _deadline(self) -> float | None:
         return None if self.timeout is None else time.monotonic() + self.timeout
@@ -233,15 +238,35 @@ class Client:
                 f"the request is {len(line)} bytes long",
                 "at most 16 MiB: send less at once; of a value, keep a path to it instead",
             )
-        self._socket.settimeout(self.timeout)
         try:
-            self._socket.sendall(line)
-        except TimeoutError:
-            raise self._silent() from None
+            self._send_all(line)
         except (BrokenPipeError, ConnectionResetError):
             pass  # it may have said why before it closed: read on
         except OSError as error:
             raise self._vanished(error) from None
+
+    def _send_all(self, line: bytes) -> None:
+        """Send all of it; raises Silent where the daemon takes none of it for the client's timeout."""
+        sent = 0
+        while True:
+            try:
+                sent += self._socket.send(line[sent:] if sent else line)
+            except BlockingIOError:
+                self._wait(self._deadline(), select.POLLOUT)
+            if sent == len(line):
+                return
+
+    def _wait(self, deadline: float | None, event: int) -> None:
+        """Sleep until the socket can be read or written; raises Silent at the deadline."""
+        left = None if deadline is None else deadline - time.monotonic()
+        if event != select.POLLIN:
+            self._poll.modify(self._socket, event)
+        try:
+            if (left is not None and left <= 0) or not self._poll.poll(None if left is None else left * 1000):
+                raise self._silent()
+        finally:
+            if event != select.POLLIN:
+                self._poll.modify(self._socket, select.POLLIN)
 
     def _message(self, deadline: float | None, eager: bool) -> Json:
         """The next line, as JSON."""
@@ -269,27 +294,25 @@ class Client:
         """Take what has come without sleeping for it; yields the processor between tries, so that it can come."""
         if not hasattr(os, "sched_yield"):
             return False
-        self._socket.settimeout(0)
+        give_way, receive = os.sched_yield, self._socket.recv
         for _ in range(_TRIES):
-            os.sched_yield()
+            give_way()
             try:
-                self._take(self._socket.recv(_PIECE))
+                piece = receive(_PIECE)
             except BlockingIOError:
                 continue
+            self._take(piece)
             return True
         return False
 
     def _receive(self, deadline: float | None) -> int:
         """Wait for the next piece; its length. Raises EOFError at the end of the stream."""
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            raise self._silent()
-        self._socket.settimeout(left)
-        try:
-            piece = self._socket.recv(_PIECE)
-        except TimeoutError:
-            raise self._silent() from None
-        return self._take(piece)
+        while True:
+            self._wait(deadline, select.POLLIN)
+            try:
+                return self._take(self._socket.recv(_PIECE))
+            except BlockingIOError:  # somebody else's wake-up
+                continue
 
     def _take(self, piece: bytes) -> int:
         if not piece:

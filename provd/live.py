@@ -117,13 +117,13 @@ class Live:
         self._look_at_mounts()
         self.pump.read()
 
-    def shifts(self) -> int | None:
-        """Grows whenever a covered path may lead elsewhere than it did; None while what was read is not taken."""
-        return None if self._fleet.waiting() else self._fleet.shifts
+    def glance(self) -> tuple[int, int] | None:
+        """See `watch.base.Telling`; `fileno` says whether more waits to be read."""
+        return self._fleet.glance()
 
-    def heard(self) -> int:
-        """Grows whenever the system has something to tell of what is covered, read or not."""
-        return self._fleet.heard()
+    def fileno(self) -> int:
+        """A descriptor that is readable where the system has something to tell; -1 where there is none."""
+        return self._fleet.fileno()
 
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         """Waits until everything that happened before the call is in the log; False if that takes too long."""

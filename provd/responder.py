@@ -57,6 +57,7 @@ class Responder:
         self._clocks = clocks
         self._watch = watch
         self._shortcut = shortcut
+        self._newest = (-1, b"")
         self.verdicts = Verdicts()
 
     # entries
@@ -90,7 +91,7 @@ class Responder:
         if fresh is None:
             return None
         self.verdicts.add(time.perf_counter() - began, _FRESH)
-        return fresh.told(self._clocks.token(self._store.head).encode())
+        return fresh.told(self._token())
 
     async def _all_fresh(self, asked: params.EntryCheck) -> bytes | None:
         """The same for several keys, all of which are fresh at one moment."""
@@ -102,10 +103,17 @@ class Responder:
         fresh = await self._shortcut.all_fresh([EntryId(scope, key) for key in dict.fromkeys(asked.keys or ())])
         if fresh is None:
             return None
-        token = self._clocks.token(self._store.head).encode()
+        token = self._token()
         self.verdicts.add(time.perf_counter() - began, _FRESH * len(fresh))
         verdicts = b",".join(each.name + b":" + each.told(token) for each in fresh)
         return b'{"verdicts":{' + verdicts + b"}}"
+
+    def _token(self) -> bytes:
+        """The token of the newest record that is known to be durable."""
+        head = self._store.head
+        if self._newest[0] != head:
+            self._newest = (head, self._clocks.token(head).encode())
+        return self._newest[1]
 
     async def get(self, asked: params.EntryGet, *, foreign: bool) -> Any:
         """`entry.get`: the verdict, with value and meta where it is usable or the caller wants it all the same."""

@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
         if result is None:
             return False
         faults.point("answer.before")
-        self._write(wire.answer(request.id, msgspec.Raw(result)))
+        self._write(wire.answer_raw(request.id, result))
         return True
 
     def eof_received(self) -> bool:

@@ -69,14 +69,6 @@ class Learned:
         return self.before + token + self.after
 
 
-class _Look(msgspec.Struct, frozen=True):
-    """A question under way: what it is about, and how things stood when it began."""
-
-    found: list[Learned]
-    ground: tuple[int, int]
-    heard: int
-
-
 class Shortcut:
     """The entries that were learned, as long as nothing that they rest on is in doubt."""
 
@@ -85,18 +77,20 @@ class Shortcut:
         self._mounts = workers.mounts
         self._seals = workers.seals
         self._watch = watch
+        self._epochs = workers.seals.epoch
+        self._epochs.add(watch.fileno())
         self._learned: dict[EntryId, Learned] = {}
         self._files = 0
-        self._ground: tuple[int, int] | None = None
         self._directories: dict[bytes, bool] = {}
+        self._epoch = self._shifts = 0
+        """In which epoch of the seals, and after which shifts of the ways, all that is kept here was learned."""
 
     def fresh(self, entry_id: EntryId) -> Learned | None:
         """The entry, if it is fresh at this moment; None where that takes more to say."""
         learned = self._learned.get(entry_id)
-        if learned is None:
+        if learned is None or self._begin([learned]) is None or not _is_untouched(learned):
             return None
-        look = self._begin([learned])
-        return learned if look is not None and _is_untouched(learned) and self._held(look) else None
+        return learned if self._epochs.is_still(self._epoch) else None
 
     async def all_fresh(self, ids: Sequence[EntryId]) -> list[Learned] | None:
         """The entries, if all of them are fresh at one moment of this call; others are answered in between."""
@@ -104,10 +98,10 @@ class Shortcut:
         found = [each for entry_id in ids if (each := learned.get(entry_id)) is not None]
         if len(found) != len(ids):
             return None
-        look = self._begin(found)
-        if look is None:
+        heard = self._begin(found)
+        if heard is None:
             return None
-        files = 0
+        epoch, files = self._epoch, 0
         for each in found:
             if not _is_untouched(each):
                 return None
@@ -115,20 +109,19 @@ class Shortcut:
             if files >= _SLICE:
                 files = 0
                 await asyncio.sleep(0)
-        return found if self._held(look) else None
+        return found if self._epoch == epoch and self._begin(found) == heard else None
 
-    def _begin(self, found: list[Learned]) -> _Look | None:
-        """Begins to look: all that happened before is known from now on."""
-        self._watch.read()
-        ground = self._ground
-        if ground is None or not self._stands(ground):
+    def _begin(self, found: list[Learned]) -> int | None:
+        """How much the watcher has told until now, where all of it was taken, and all that was learned is as it was.
+
+        Equal twice, nothing happened in between that could lead a way elsewhere.
+        """
+        if not self._epochs.is_still(self._epoch):
             return None
-        heard = self._watch.heard()
-        return _Look(found, ground, heard) if self._all_kept(found) else None
-
-    def _held(self, look: _Look) -> bool:
-        """Whether nothing happened since the question began that could lead a way elsewhere."""
-        return self._watch.heard() == look.heard and self._stands(look.ground)
+        told = self._watch.glance()
+        if told is None or told[0] != self._shifts or not self._all_kept(found):
+            return None
+        return told[1]
 
     def learn(self, judged: Judgement) -> None:
         """Takes up an entry that was found fresh by seals, where its ways are watched and real."""
@@ -137,9 +130,7 @@ class Shortcut:
             return
         if len(entry.deps) > MAX_FILES or any(kept.dep.kind is not Kind.FILE for kept in entry.deps):
             return
-        self._watch.read()
-        ground = self._begin_anew()
-        if ground is None:
+        if not self._begin_anew():
             return
         with self._store.view() as view:
             raw, head = view.entry_row(entry.id), view.head()
@@ -156,8 +147,9 @@ class Shortcut:
             if raw_digest is None or raw_digest.hex() != digest:
                 return
             files.append((kept.dep.name, msgspec.structs.astuple(row.signature)))
-        if self._stands(ground):
-            self._take(Learned(judged, entry, raw, head, files))
+        learned = Learned(judged, entry, raw, head, files)
+        if self._begin([learned]) is not None:
+            self._take(learned)
 
     def _take(self, learned: Learned) -> None:
         if len(self._learned) >= _MAX_ENTRIES or self._files + len(learned.files) > _MAX_ALL_FILES:
@@ -167,23 +159,18 @@ class Shortcut:
         self._files += len(learned.files) - (0 if known is None else len(known.files))
         self._learned[learned.id] = learned
 
-    def _ground_now(self) -> tuple[int, int] | None:
-        """What all that was learned rests on: the ways, the mounts and the clock. None where something is in doubt."""
-        shifts, epoch = self._watch.shifts(), self._seals.current()
-        return None if shifts is None or not epoch else (shifts, epoch)
-
-    def _stands(self, ground: tuple[int, int]) -> bool:
-        return self._ground_now() == ground
-
-    def _begin_anew(self) -> tuple[int, int] | None:
-        """The ground of this moment; what was learned on another one is forgotten."""
-        ground = self._ground_now()
-        if ground is not None and ground != self._ground:
+    def _begin_anew(self) -> bool:
+        """Whether anything can be learned at this moment; what was learned on other ground is forgotten."""
+        self._watch.read()
+        epoch, told = self._seals.current(), self._watch.glance()
+        if told is None or not epoch:
+            return False
+        if (epoch, told[0]) != (self._epoch, self._shifts):
             self._learned.clear()
             self._directories.clear()
             self._files = 0
-            self._ground = ground
-        return ground
+            self._epoch, self._shifts = epoch, told[0]
+        return True
 
     def _is_real(self, path: bytes, coverage: Coverage) -> bool:
         """Whether a path leads through no link, through watched directories only, and to nothing that may hang."""

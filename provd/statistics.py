@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 _STEP: Final = math.log(1 + 1 / 16)
+_TOGETHER: Final = 256
 BOUNDS_US: Final = (
     *(100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
     *(1_000_000, 2_500_000, 5_000_000, 10_000_000),
@@ -26,19 +27,28 @@ class Durations:
     def __init__(self) -> None:
         self.count = 0
         self.total = 0.0
+        self._new: list[float] = []
         self._buckets: dict[int, int] = {}
         self._within = [0] * (len(BOUNDS_US) + 1)
 
     def add(self, seconds: float) -> None:
-        """Counts one duration."""
+        """Counts one duration; it is sorted in later, with others, since who was answered need not wait for that."""
         self.count += 1
         self.total += seconds
-        bucket = int(math.log(max(seconds, 1e-7) / 1e-7) / _STEP)
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
-        self._within[bisect.bisect_left(BOUNDS_US, seconds * 1e6)] += 1
+        self._new.append(seconds)
+        if len(self._new) >= _TOGETHER:
+            self._sort_in()
+
+    def _sort_in(self) -> None:
+        for seconds in self._new:
+            bucket = int(math.log(max(seconds, 1e-7) / 1e-7) / _STEP)
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+            self._within[bisect.bisect_left(BOUNDS_US, seconds * 1e6)] += 1
+        self._new.clear()
 
     def percentile_us(self, share: float) -> float | None:
         """The duration, in microseconds, under which `share` (0 to 1) of them lie; None where there are none."""
+        self._sort_in()
         left = share * self.count
         for bucket in sorted(self._buckets):
             left -= self._buckets[bucket]
@@ -48,6 +58,7 @@ class Durations:
 
     def histogram(self) -> list[tuple[int, int]]:
         """How many took at most so many microseconds: `(bound, count)`, each count with all that are smaller."""
+        self._sort_in()
         return list(zip(BOUNDS_US, itertools.accumulate(self._within), strict=False))
 
 

@@ -36,12 +36,12 @@ class Watching(Protocol):
         """Takes what the system has to tell into memory: cheap, and done at each question."""
         ...
 
-    def shifts(self) -> int | None:
-        """Grows whenever a covered path may lead elsewhere than it did; None while what was read is not taken."""
+    def glance(self) -> tuple[int, int] | None:
+        """See `watch.base.Telling`."""
         ...
 
-    def heard(self) -> int:
-        """Grows whenever the system has something to tell of what is covered, read or not; quick."""
+    def fileno(self) -> int:
+        """A descriptor that is readable where the system has something to tell; -1 where there is none."""
         ...
 
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
@@ -76,13 +76,13 @@ class Unwatched:
     def read(self) -> None:
         """See Watching."""
 
-    def shifts(self) -> int | None:
+    def glance(self) -> tuple[int, int] | None:
         """See Watching."""
         return None
 
-    def heard(self) -> int:
+    def fileno(self) -> int:
         """See Watching."""
-        return 0
+        return -1
 
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         """See Watching."""

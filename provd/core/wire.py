@@ -66,6 +66,8 @@ class Framer:
         """The requests that `data` completes, in order; empty lines are none."""
         if self.broken:
             return []
+        if not self._held and data.find(b"\n") == len(data) - 1 <= MAX_LINE:  # the usual piece is one line
+            return [parse(data)] if data.strip() else []
         out: list[Request | Bad] = []
         first, *rest = data.split(b"\n")
         if rest:
@@ -121,6 +123,11 @@ def _id_of(line: bytes) -> int | str | float | None:
 def answer(request_id: Any, result: Any) -> bytes:
     """The line that answers a request. `result` may hold msgspec.Raw."""
     return _encode({"jsonrpc": "2.0", "id": request_id, "result": result}) + b"\n"
+
+
+def answer_raw(request_id: Any, result: bytes) -> bytes:
+    """The same line of a result that is JSON already."""
+    return b'{"jsonrpc":"2.0","id":' + _encode(request_id) + b',"result":' + result + b"}\n"
 
 
 def failure(request_id: Any, error: errors.ProvdError) -> bytes:

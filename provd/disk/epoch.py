@@ -1,5 +1,7 @@
 """What voids all seals at once: something was mounted or unmounted, or the wall clock was set.
 
+With it, in the same call, goes the question whether a watcher has anything to tell.
+
 Rule: both are told by the kernel, exactly and before the call that did it returns, so a question asks before it looks
 at a file. Where the kernel does not tell of the clock there is no epoch, and nothing is sealed.
 """
@@ -45,10 +47,10 @@ class Epoch:
         self._lock = threading.Lock()
         self._count = 0
         self._mounts = self._clock = -1
+        self._poll = select.poll()
         try:
             self._clock = clock_watch() if clock is None else clock
             self._mounts = os.open(table, os.O_RDONLY | _CLOEXEC)
-            self._poll = select.poll()
             self._poll.register(self._mounts, select.POLLPRI)
             self._poll.register(self._clock, select.POLLIN)
         except (OSError, AttributeError):  # another system, an old kernel, no proc, or no descriptor left
@@ -62,12 +64,29 @@ class Epoch:
         if self._clock < 0:
             return 0
         with self._lock:
-            told = self._poll.poll(0)
-            if told or not self._count:
-                self._count += 1
-                if any(descriptor == self._clock for descriptor, _ in told):
-                    self._rearm()
+            self._take(self._poll.poll(0))
             return self._count if self._clock >= 0 else 0
+
+    def is_still(self, number: int) -> bool:
+        """Whether `number` is that of this moment still, and what was added has nothing to tell. One system call."""
+        with self._lock:
+            told = self._poll.poll(0)
+            if told:
+                self._take(told)
+                return False
+            return number == self._count
+
+    def add(self, descriptor: int) -> None:
+        """From now on `is_still` looks at this one too: a watcher's, readable where it has something to tell."""
+        if descriptor >= 0:
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _take(self, told: list[tuple[int, int]]) -> None:
+        descriptors = {descriptor for descriptor, _ in told}
+        if descriptors & {self._mounts, self._clock} or not self._count:
+            self._count += 1
+        if self._clock in descriptors:
+            self._rearm()
 
     def _rearm(self) -> None:
         """Takes what the clock's descriptor told; ECANCELED is what it tells."""
@@ -82,6 +101,8 @@ class Epoch:
         """Lets go of the descriptors; from now on nothing is known."""
         for descriptor in (self._mounts, self._clock):
             if descriptor >= 0:
+                with contextlib.suppress(KeyError):
+                    self._poll.unregister(descriptor)
                 os.close(descriptor)
         self._mounts = self._clock = -1
 

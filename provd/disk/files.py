@@ -109,7 +109,7 @@ class Attempt:
     `known` holds what an earlier attempt saw: a file that has not changed since is not hashed again. With `trails`
     the way to each path is noted; without, one thing is read and its way does not matter. `most` bounds the bytes
     of one file (NotQuick). `turn` is told where it goes, where one of the `mounts` may hang. With a `sealer` what was
-    read is sealed where that may be, and with `by_seal` what has a seal is not read; `sealed` says that something was not.
+    read is sealed where that may be, and with `by_seal` what has a seal is not read: `sealed` says that it was so.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class ReadingJob:
     """Some readings that have to be true at one moment.
 
     `found` holds, at any time, only what was shown to be of one moment, and what failed. With `most` it is a quick
-    one: it ends `not_quick` when it meets a file of more bytes, or has to wait. For `sealer` and `by_seal` see `Attempt`.
+    one: it ends `not_quick` when it meets a file of more bytes, or has to wait. `sealer` and `by_seal`: see `Attempt`.
     """
 
     shared: Final = True

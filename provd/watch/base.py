@@ -102,12 +102,9 @@ class Watcher(Protocol):
 class Telling(Protocol):
     """A watcher whose silence proves something."""
 
-    @property
-    def shifts(self) -> int:
-        """Grows whenever a covered path may lead elsewhere than it did, or is not covered any more.
+    def glance(self) -> tuple[int, int] | None:
+        """How things stand by what was read, at the price of no system call; None while something of it is not taken.
 
-        It grows with what is taken: while something waits it says nothing.
+        The first number differs from an earlier one if since then a covered path may have come to lead elsewhere, or to
+        be covered no more; the second if anything at all was read. That nothing waits to be read says `fileno`.
         """
-
-    def heard(self) -> int:
-        """Grows whenever the system has something to tell; equal twice, nothing happened to what is covered."""

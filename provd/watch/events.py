@@ -46,7 +46,8 @@ class Memory:
         self._events: deque[Event] = deque()
         self._arrivals: dict[int, Event] = {}
         self._bytes = 0
-        self._read = 0
+        self.heard = 0
+        """How many bytes were read in all."""
         self._pressing = False
 
     def read(self) -> int:
@@ -61,13 +62,9 @@ class Memory:
                 break
             self._raw.append(data)
             self._bytes += len(data)
-            self._read += len(data)
+            self.heard += len(data)
             waiting -= len(data)
         return self._bytes + len(self._events) * _HEAD_SIZE
-
-    def heard(self) -> int:
-        """How many bytes there were to read until this moment, in all."""
-        return self._read + self._kernel.waiting(self._fd)
 
     def left(self) -> bool:
         """Whether anything lies in memory."""

@@ -81,7 +81,7 @@ class Fleet:
             self._get_watcher(self._native, make)
         self._lookers = [watcher for watcher in self._watchers.values() if isinstance(watcher, _Looked)]
         self._mounted = [watcher for watcher in self._watchers.values() if isinstance(watcher, _Mounted)]
-        self._telling = [watcher for watcher in self._watchers.values() if isinstance(watcher, Telling)]
+        self._telling = next((watcher for watcher in self._watchers.values() if isinstance(watcher, Telling)), None)
         self._given: dict[bytes, _Given] = {}
         self._nesting = Nesting()
 
@@ -164,14 +164,9 @@ class Fleet:
         """Whether something that was read, or what follows from it, is not taken yet."""
         return any(watcher.waiting() for watcher in self._watchers.values())
 
-    @property
-    def shifts(self) -> int:
-        """See `base.Telling`."""
-        return sum(watcher.shifts for watcher in self._telling)
-
-    def heard(self) -> int:
-        """See `base.Telling`."""
-        return sum(watcher.heard() for watcher in self._telling)
+    def glance(self) -> tuple[int, int] | None:
+        """See `base.Telling`; of the one watcher whose silence proves something."""
+        return None if self._telling is None else self._telling.glance()
 
     def mounts_fileno(self) -> int:
         """A descriptor that becomes readable when the mount table changed: time for `check`; -1 without one."""

@@ -124,14 +124,15 @@ class InotifyWatcher:
             self._fault(error)
             return 0
 
-    @property
-    def shifts(self) -> int:
-        """Grows whenever a watched way may lead elsewhere than it did, or is watched no more; see `base.Telling`."""
-        return self._before + self._places.tree.lifts + self._places.losses
+    def glance(self) -> tuple[int, int] | None:
+        """See `base.Telling`."""
+        if self._places.told or self._places.work or self._memory.left():
+            return None
+        return self._shifts(), self._memory.heard
 
-    def heard(self) -> int:
-        """How many bytes the kernel had to tell until this moment, in all; see `base.Telling`."""
-        return self._memory.heard()
+    def _shifts(self) -> int:
+        """How often, in all, a directory lost its place, or something was lost or is watched no more."""
+        return self._before + self._places.tree.lifts + self._places.losses
 
     def take(self, limit: int) -> list[Notice]:
         """Notices of what was read; [] when nothing is left, or when what is left has nothing to tell yet (`busy`)."""
@@ -255,7 +256,7 @@ class InotifyWatcher:
 
     def _fault(self, error: Exception) -> None:
         """All roots lost events, and the tree is made anew."""
-        self._before = self.shifts + 1
+        self._before = self._shifts() + 1
         told = self._places.told
         told += (Lost(path, f"internal: {type(error).__name__}: {error}") for path in self._roots)
         for root in self._roots.values():

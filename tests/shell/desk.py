@@ -52,11 +52,11 @@ class Scripted:
     def read(self) -> None:
         self.reads += 1
 
-    def shifts(self) -> int | None:
+    def glance(self) -> tuple[int, int] | None:
         return None
 
-    def heard(self) -> int:
-        return 0
+    def fileno(self) -> int:
+        return -1
 
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         self.barriers += 1
