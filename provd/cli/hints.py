@@ -42,7 +42,6 @@ _UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
 _NAMED: Final = 10
 _LENGTH: Final = re.compile(r"\blength <= (\d+)")
 _LIMIT: Final = re.compile(r"\b((?:fs\.inotify|user)\.max_\w+)(?:\D{0,12}(\d+))?")
-_DENIED: Final = re.compile(r"permission denied|no permission|unreadable|not readable|EACCES", re.IGNORECASE)
 _LEAST: Final = {"watches": 524_288, "instances": 1024, "queued": 262_144, "": 1024}
 """What to allow at least, by a word of the setting. If all are used, so many watches take a GiB of the kernel."""
 
@@ -75,7 +74,7 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
 
 
 def uncovered(why: str) -> str:
-    """What to do about a place that is not watched, by the daemon's reason; empty where nothing helps."""
+    """What to do about a place that is not watched, where the reason alone tells; empty where it does not."""
     found = _LIMIT.search(why)
     if found is not None:
         limit = int(found[2] or 0)
@@ -87,8 +86,6 @@ def uncovered(why: str) -> str:
         return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
     if "table of mounts" in why:
         return "let the daemon read /proc/self/mountinfo (mount /proc where it runs), then start it again"
-    if _DENIED.search(why):
-        return "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore"
     return ""
 
 

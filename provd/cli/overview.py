@@ -14,7 +14,7 @@ from provd.cli.records import number
 from provd.cli.roots import meaning, size, uncovered, word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from provd.services import Service
 
@@ -117,12 +117,12 @@ def _roots(answer: Json) -> Iterator[str]:
     if len(roots) > _SHOWN:  # then those first that are not as they should be
         roots = sorted(roots, key=lambda root: word(root, "state") == "watching")
     for root in roots[:_SHOWN]:
-        yield from _root(root)
+        yield from _root(root, roots)
     if len(roots) > _SHOWN:
         yield f"  and {len(roots) - _SHOWN:,} more: provd watch ls"
 
 
-def _root(root: Json) -> Iterator[str]:
+def _root(root: Json, roots: Sequence[Json]) -> Iterator[str]:
     state = word(root, "state")
     looks = output.symbol(_STATES.get(state, "warn"), f" {output.printable(state)}")
     backend = f" by {output.printable(word(root, 'backend'))}" if word(root, "backend") else ""
@@ -131,7 +131,7 @@ def _root(root: Json) -> Iterator[str]:
     yield from output.wrapped("    ", 4, meaning(root))
     if holds := size(root):
         yield f"    holds {holds}"
-    yield from uncovered(root, "    ")
+    yield from uncovered(root, "    ", roots)
     gap = root.get("last_gap")
     if isinstance(gap, dict) and "reason" in gap:
         reason = str(gap["reason"])

@@ -18,7 +18,8 @@ import structlog
 
 from provd.core import errors
 from provd.core.dependency import is_under, up_to
-from provd.disk import DEFAULT_PATTERNS, Directory, IgnoreRules, Workers
+from provd.disk import Directory, IgnoreRules, Workers
+from provd.ignoring import DEFAULT_PATTERNS
 from provd.recorder.rootrecords import Change, adding, covering, removing
 from provd.store import Store
 from provd.store.keys import Root

@@ -161,7 +161,7 @@ def test_watch(cli: Cli) -> None:
     cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, "root.list": _ROOTS}
 
     assert cli("watch", "add", "a", "--ignore", "x/", "--no-wait").out == "watching /r: all of it is watched\n"
-    assert cli.fake.params_of("root.add") == {"path": f"{cli.here}/a", "ignore": ["x/"], "wait": False}
+    assert cli.fake.params_of("root.add") == {"path": f"{cli.here}/a", "ignore": [".git/", "x/"], "wait": False}
     assert cli("watch", "add", b"/\xff", "--json").json == _ROOTS
     assert cli.fake.params_of("root.add") == {"path": {"b64": "L/8="}}
     assert cli("watch", "rm", "/r").err == "no longer watched: /r\n"
@@ -239,10 +239,6 @@ _FIXES = [
     (
         "the namespace's limit: user.max_inotify_watches",
         "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace",
-    ),
-    (
-        "no permission to read the directory",
-        "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore",
     ),
 ]
 

@@ -118,7 +118,7 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(state="scanning", coverage="none", last_gap=ROOT["last_gap"] | {"at": ago(2 * _HOUR)}),
         "being scanned since 2 h",
-        "--ignore",
+        "provd watch add /r --ignore node_modules/",
     ),
     (
         "root.polled",
@@ -178,7 +178,7 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(state="degraded", coverage="partial", uncovered=_places("permission denied", "/r/a")),
         "/r/a is not watched",
-        "chmod u+rx",
+        "chmod u+rx /r/a, or leave it out: provd watch add /r --ignore /a/",
     ),
 ]
 
