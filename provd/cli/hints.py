@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import names, output, permissions
+from provd.client import local_path
 
 if TYPE_CHECKING:
     from provd.client import RpcError
@@ -39,6 +40,9 @@ _WHY: Final = {
 }
 _UNPROVEN_ENTRY: Final = "nobody knows which version was read: c=$(provd clock), get it, put again with --fetched-at $c"
 _UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
+_UNREAD: Final = frozenset({"unproven", "unreadable"})
+_FEW: Final = 3
+"""Places without permission that one hint names."""
 _NAMED: Final = 10
 _LENGTH: Final = re.compile(r"\blength <= (\d+)")
 _LIMIT: Final = re.compile(r"\b((?:fs\.inotify|user)\.max_\w+)(?:\D{0,12}(\d+))?")
@@ -70,7 +74,26 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
         return f"{_WHY[why]}, or ask without --no-revalidate"
     if why == "unproven" and str(item.get("dep")).startswith("entry:"):
         return _UNPROVEN_ENTRY
+    if why in _UNREAD and (denied := _denied(item)):
+        return f"{denied}, then {'put it again' if why == 'unproven' else 'ask again'}"
     return _WHY.get(why) or str(item.get("hint") or "")
+
+
+def _denied(item: dict[str, Any]) -> str:
+    """What may not be read of a dependency, and the command that opens it; empty where permission is not what lacks."""
+    kind, path = names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"")
+    told = [local_path(path) for path in item.get("paths") or []]
+    if not told and kind in names.PATH_KINDS and path.startswith(b"/"):
+        told = [path]
+    detail = str(item.get("detail") or "")
+    shut = [permissions.closed(each) for each in told]
+    places = sorted({place for place in shut if place is not None})
+    if not places and permissions.are_missing(detail.removeprefix("unreadable: ")):
+        places = told
+    if not places:
+        return ""
+    named = output.some([output.name_of(place) for place in places], _FEW)
+    return f"permission denied (EACCES) for {named}: {permissions.opening(places[:_FEW])}"
 
 
 def uncovered(why: str) -> str:
@@ -89,6 +112,6 @@ def uncovered(why: str) -> str:
     return ""
 
 
-def unproven(dep: Any) -> str:
-    """What to do about a dependency that a put kept without proof."""
-    return fault({"why": "unproven", "dep": dep})
+def unproven(dep: Any, item: dict[str, Any]) -> str:
+    """What to do about a dependency that a put kept without proof; `item` is its evidence, where there is any."""
+    return fault({"dep": dep, **item, "why": "unproven"})

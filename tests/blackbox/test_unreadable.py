@@ -38,6 +38,11 @@ def _root(someone: Someone) -> dict[str, Any]:
     return root
 
 
+def _line(said: bytes) -> str:
+    """What was said, however it was folded."""
+    return " ".join(said.decode().split())
+
+
 def test_the_advice_for_an_unreadable_directory_can_be_run(someone: Someone) -> None:
     work = someone.made("work")
     closed, other = _closed(someone, "work/clo sed", "work/other")
@@ -47,11 +52,11 @@ def test_the_advice_for_an_unreadable_directory_can_be_run(someone: Someone) -> 
     assert _root(someone)["coverage"] == "partial"
 
     for command in ("status", "doctor"):
-        told = " ".join(someone.run(command, code=None).stdout.decode().split())
+        told = _line(someone.run(command, code=None).stdout)
         found = re.search(r"next: (chmod .*), or leave them out: (provd watch add .* --ignore /other/)", told)
         assert found, told
         opening, leaving = shlex.split(found[1]), shlex.split(found[2])
-        assert opening == ["chmod", "u+rx", closed, other]
+        assert opening == ["chmod", "u+rX", closed, other]
 
     assert leaving[0] == "provd"
     someone.run(*leaving[1:])
@@ -60,3 +65,56 @@ def test_the_advice_for_an_unreadable_directory_can_be_run(someone: Someone) -> 
         [".git/", "*.o", "/clo sed/", "/other/"],
     )
     assert "chmod" not in someone.run("doctor", code=None).stdout.decode()
+
+
+def _put(someone: Someone, work: str, dep: str, *how: str) -> str:
+    """What a put of an entry that rests on `dep` says on stderr, on one line."""
+    where = how or ("--as-of-now",)
+    return someone.run("put", "k", "--value", "v", "--dep", dep, *where, "--root", work).stderr.decode()
+
+
+def test_a_put_on_what_may_not_be_read_says_which_place_and_how_to_open_it(someone: Someone) -> None:
+    work = someone.made("work")
+    someone.made("work/d")
+    someone.wrote(f"{work}/d/f", "one\n")
+    someone.start("--root", work)
+    someone.ready()
+    clock = someone.run("clock").stdout.decode().strip()
+
+    for place in (f"{work}/d/f", f"{work}/d"):
+        os.chmod(place, 0)
+        for dep in (f"file:{work}/d/f", f"tree:{work}", f"glob:{work}/*/*"):
+            for how in ((), ("--fetched-at", clock)):
+                told = _put(someone, work, dep, *how)
+                assert f"permission denied (EACCES) for {place}: chmod u+rX {place}, then put it again" in told
+                assert "--as-of-now" not in told
+        _put(someone, work, f"file:{work}/d/f")
+        assert f"chmod u+rX {place}, then" in _line(someone.run("why", "k", "--root", work, code=4).stdout)
+        os.chmod(place, 0o700)
+
+    assert _put(someone, work, f"tree:{work}") == ""
+
+
+def test_the_answer_to_a_put_names_the_members_that_may_not_be_read(someone: Someone) -> None:
+    work = someone.made("work")
+    (closed,) = _closed(someone, "work/d")
+    someone.start("--root", work)
+    someone.ready()
+
+    done = someone.run("put", "k", "--dep", f"tree:{work}", "--as-of-now", "--root", work, "--json")
+
+    (item,) = json.loads(done.stdout)["verdict"]["evidence"]
+    assert (item["paths"], item["detail"]) == ([closed], "unreadable: EACCES: Permission denied")
+
+
+def test_a_check_of_what_became_unreadable_says_how_to_open_it(someone: Someone) -> None:
+    work = someone.made("work")
+    someone.wrote(f"{work}/f", "one\n")
+    someone.start("--root", work)
+    someone.ready()
+    _put(someone, work, f"file:{work}/f")
+    os.chmod(f"{work}/f", 0)
+
+    told = _line(someone.run("why", "k", "--root", work, code=4).stdout)
+
+    assert f"chmod u+rX {work}/f, then ask again" in told

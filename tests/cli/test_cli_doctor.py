@@ -178,7 +178,7 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(state="degraded", coverage="partial", uncovered=_places("permission denied", "/r/a")),
         "/r/a is not watched",
-        "chmod u+rx /r/a, or leave it out: provd watch add /r --ignore /a/",
+        "chmod u+rX /r/a, or leave it out: provd watch add /r --ignore /a/",
     ),
 ]
 

@@ -40,8 +40,8 @@ def test_rules_that_are_there_are_kept() -> None:
     ruled = _fix(b"/r/a", roots=[_row(b"/r", [".git/", "*.o"])])
     bare = _fix(b"/r/a", roots=[_row(b"/r", ["*.o"])])
 
-    assert plain == "chmod u+rx '/r/a b', or leave it out: provd watch add /r --ignore '/a b/'"
-    assert ruled == "chmod u+rx /r/a, or leave it out: provd watch add /r --ignore '*.o' --ignore /a/"
+    assert plain == "chmod u+rX '/r/a b', or leave it out: provd watch add /r --ignore '/a b/'"
+    assert ruled == "chmod u+rX /r/a, or leave it out: provd watch add /r --ignore '*.o' --ignore /a/"
     assert bare.endswith(": provd watch add /r --ignore '!.git/' --ignore '*.o' --ignore /a/")
 
 
@@ -49,14 +49,14 @@ def test_places_of_several_roots_are_left_out_of_the_innermost() -> None:
     fix = _fix(b"/r/in/b", b"/r/a", roots=[_row(b"/r"), _row(b"/r/in")])
 
     assert fix == (
-        "chmod u+rx /r/a /r/in/b, or leave them out: "
+        "chmod u+rX /r/a /r/in/b, or leave them out: "
         "provd watch add /r --ignore /a/; provd watch add /r/in --ignore /b/"
     )
 
 
 def test_a_root_itself_and_a_name_that_no_rule_can_name_are_only_opened() -> None:
-    assert _fix(b"/r", roots=[_row(b"/r")]) == "chmod u+rx /r"
-    assert _fix(b"/r/\xff", roots=[_row(b"/r")]) == r"chmod u+rx $'/r/\xff'"
+    assert _fix(b"/r", roots=[_row(b"/r")]) == "chmod u+rX /r"
+    assert _fix(b"/r/\xff", roots=[_row(b"/r")]) == r"chmod u+rX $'/r/\xff'"
 
 
 def test_of_many_places_some_are_named_at_a_time() -> None:
@@ -75,7 +75,7 @@ def test_what_belongs_to_another_is_opened_by_root(monkeypatch: pytest.MonkeyPat
 
     fix = _fix(b"/r/a", roots=[_row(b"/r")])
 
-    assert fix == "sudo setfacl -m u:ann:rx /r/a, or leave it out: provd watch add /r --ignore /a/"
+    assert fix == "sudo setfacl -m u:ann:rX /r/a, or leave it out: provd watch add /r --ignore /a/"
 
 
 @pytest.mark.parametrize("name", ["a", "a/b", "a*", "[x]", "q?", "back\\slash", "!no", "#no", "trailing ", "ä", "**"])
@@ -93,7 +93,7 @@ def test_status_and_watch_say_it(cli: Cli) -> None:
     place = {"path": "/r/a", "why": _DENIED}
     row = _row(b"/r", state="degraded", backend="inotify", coverage="partial", uncovered=[place], why=_DENIED)
     cli.fake.answers |= {name: {"roots": [row]} for name in ("root.list", "root.add", "daemon.status")}
-    expected = "next: chmod u+rx /r/a, or leave it out: provd watch add /r --ignore /a/"
+    expected = "next: chmod u+rX /r/a, or leave it out: provd watch add /r --ignore /a/"
 
     for command in (["status"], ["watch", "ls"], ["watch", "add", "/r"]):
         told = [line.strip() for line in cli(*command).out.splitlines()]
