@@ -136,7 +136,10 @@ def _root(root: Json, roots: Sequence[Json]) -> Iterator[str]:
     if isinstance(gap, dict) and "reason" in gap:
         reason = str(gap["reason"])
         at = f"{output.moment(gap['at'])[:19]}, " if "at" in gap else ""
-        told = f"{at}{output.printable(reason)}: {gaps.meaning(reason).words}"
+        # A place below may be one that another root is for: its gap concerns this one, and is not its own.
+        scope = gap.get("scope", "all")
+        where = "" if scope in ("all", root["path"]) else f"in {output.name(scope)}, "
+        told = f"{at}{where}{output.printable(reason)}: {gaps.meaning(reason).words}"
         yield from output.wrapped("    last gap ", 13, told)
     for name, value in root.items():
         if name not in _TOLD and value not in (None, [], {}):

@@ -104,6 +104,10 @@ class Roots:
         root = self._nesting.longest(path)
         return root is not None and self._predicate(root)(path, is_dir)
 
+    def holder(self, path: bytes) -> bytes | None:
+        """The innermost root at or above `path`; None where it lies outside of all."""
+        return self._nesting.longest(path)
+
     def lies_in_another(self, path: bytes) -> bool:
         """Whether `path` lies below a root."""
         return path != b"/" and self._nesting.longest(os.path.dirname(path)) is not None

@@ -29,6 +29,7 @@ Factories = Mapping[str, Callable[[], Watcher]]
 
 _NATIVE: Final = "inotify" if sys.platform == "linux" else "watchdog"
 _FOREIGN: Final = "it lies outside every root"
+_CHOSEN: Final = "polling was chosen (--backend poll, or watch.backend in the configuration)"
 _TOO_MANY: Final = "raise fs.inotify.max_user_instances (sysctl), then start provd again"
 
 
@@ -106,7 +107,7 @@ class Fleet:
     def _choose(self, root: bytes) -> _Given:
         """The watcher for a root, and why it may be in doubt."""
         if self._native == self._poll.backend:
-            return _Given(self._poll, "")
+            return _Given(self._poll, _CHOSEN)
         suits, why = self._backend_of(root)
         unfit = suits == self._poll.backend and self._native == "inotify"
         if unfit and self.backend == "auto":

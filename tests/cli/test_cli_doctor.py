@@ -150,7 +150,14 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(backend="watchdog", coverage="partial", uncovered=_places("it may drop events", "/r")),
         "watchdog",
-        "local file system",
+        "provd restart --backend auto",
+    ),
+    (
+        "root.polled",
+        "note",
+        _root(backend="poll", coverage="partial", uncovered=_places("polling was chosen (--backend poll)", "/r")),
+        "/r is polled",
+        "provd restart --backend auto",
     ),
     (
         "root.unwatched",
@@ -271,6 +278,13 @@ def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, mo
     assert found["code"] == "daemons"
     assert "process 12 answers here, process 77 holds" in found["what"]
     assert found["next"].endswith("provd stop --socket /t/b.sock")
+
+
+def test_of_other_daemons_only_what_is_known_is_said(doctor: Doctor) -> None:
+    told = " ".join(doctor.screen(code=0).out.split())
+
+    assert f"process 12 answers, and no other daemon holds {doctor.state}" in told
+    assert "only one" not in told
 
 
 # ---- the table itself

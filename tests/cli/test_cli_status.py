@@ -111,6 +111,16 @@ actions    none open
 """
 
 
+def test_a_gap_below_a_root_is_told_with_its_place(doctor: Doctor) -> None:
+    gap = ROOT["last_gap"]
+    doctor.tell(roots=[ROOT | {"last_gap": gap | {"scope": scope}} for scope in ("/r/d", "all", "/r")])
+
+    told = doctor.cli("status").out
+
+    assert told.count(", in ") == 1
+    assert ", in /r/d, watched from here on:" in " ".join(told.split())
+
+
 def test_the_screen_of_a_daemon_that_is_not(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     unit = Service(
         "systemd-user", "provd.service", "/u", ["/bin/sh"], enabled=True, active="active", pid=12, linger=False

@@ -6,6 +6,7 @@ Rule: what is not watched is answered by reading, so it warns; only where nothin
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import gaps as meanings
@@ -28,6 +29,12 @@ _RECENT: Final = 86400
 """Seconds for which a gap is news."""
 _SLOWER: Final = "answers are by reading, and changes are found at intervals; nothing else is lost"
 _LOOK: Final = "see what the daemon logs; provd watch add DIR tries again"
+_CHOSEN: Final = "was chosen"
+"""How the daemon says that a backend is somebody's wish."""
+_UNCHOSEN: Final = (
+    'leave it so, or: provd restart --backend auto (for good: [watch] backend = "auto" in the configuration)'
+)
+_NOTHING: Final = "nothing has to be done: what is there is found by reading"
 _LOCAL: Final = "keep the directory on a local file system (ext4, xfs, btrfs), or leave it so"
 
 
@@ -69,8 +76,10 @@ def _root(root: dict[str, Any], rows: Sequence[dict[str, Any]], now: int) -> Ite
         why = own or "its file system tells too little"
         word = "polled" if backend == "poll" else "watched by watchdog, which may drop events"
         fix = unwatched.fix(why, [path], rows)
-        # Where the file system is the reason nothing is wrong with provd; watchdog is somebody's choice.
-        level = warn if fix or backend == "watchdog" else note
+        # Where the file system is the reason, or polling was chosen, nothing is wrong; watchdog may drop events.
+        level = warn if fix or (backend == "watchdog" and sys.platform == "linux") else note
+        if not fix and (backend == "watchdog" or _CHOSEN in why):
+            fix = _UNCHOSEN if backend == "poll" or sys.platform == "linux" else _NOTHING
         yield level("root.polled", f"{name} is {word}", f"{why}; {_SLOWER}", fix or _LOCAL)
     elif coverage == "none":
         fix = unwatched.fix(own, [path], rows)
@@ -104,7 +113,7 @@ def _uncovered(
         one = f"{first} is not watched"
         many = f"{count} places in {name} are not watched, {first} is the first"
         fix = unwatched.fix(why, paths, rows)
-        level, fix = (warn, fix) if fix else (note, "nothing has to be done: what is there is found by reading")
+        level, fix = (warn, fix) if fix else (note, _NOTHING)
         yield level("root.uncovered", one if count == 1 else many, output.printable(why), fix)
 
 
