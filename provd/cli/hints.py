@@ -7,13 +7,10 @@ other hint is handed on as it came.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from provd.cli import names, output, permissions
-from provd.client import local_path
-
-if TYPE_CHECKING:
-    from provd.client import RpcError
+from provd.cli import names, output
+from provd.client import RpcError, local_path
 
 TAKE_CLOCK: Final = "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock"
 LOOK_AGAIN: Final = "c=$(provd clock), look again, then --fetched-at $c"
@@ -50,8 +47,14 @@ _LEAST: Final = {"watches": 524_288, "instances": 1024, "queued": 262_144, "": 1
 """What to allow at least, by a word of the setting. If all are used, so many watches take a GiB of the kernel."""
 
 
+class Advised(RpcError):
+    """A refusal for which the command that met it knows better what to do next."""
+
+
 def refusal(error: RpcError) -> tuple[str, str]:
     """What went wrong and what to do next, of an error that the daemon sent."""
+    if isinstance(error, Advised):
+        return error.message, error.hint
     message, hint = error.message, _REFUSED.get(error.code, error.hint)
     if error.code == "params" and (longest := _LENGTH.search(message)) is not None:
         hint = f"shorter: it may have at most {longest[1]} characters"
@@ -81,6 +84,8 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
 
 def _denied(item: dict[str, Any]) -> str:
     """What may not be read of a dependency, and the command that opens it; empty where permission is not what lacks."""
+    from provd.cli import permissions  # noqa: PLC0415  (few answers need it)
+
     kind, path = names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"")
     told = [local_path(path) for path in item.get("paths") or []]
     if not told and kind in names.PATH_KINDS and path.startswith(b"/"):

@@ -179,17 +179,25 @@ def _answers(answer: Json) -> str:
     audits = answer.get("audits")
     if isinstance(audits, dict) and number(audits, "count"):
         compared = output.count(number(audits, "count"), "audit", "audits")
-        facts.append(f"{compared} of {number(audits, 'files')} files found {number(audits, 'mismatches')} mismatches")
+        files = output.count(number(audits, "files"), "file", "files")
+        facts.append(
+            f"{compared} of {files} found {output.count(number(audits, 'mismatches'), 'mismatch', 'mismatches')}"
+        )
     return "; ".join(facts)
 
 
 def _log(answer: Json) -> str:
-    facts = [f"{number(answer, 'records'):,} records"] if "records" in answer else []
+    facts = [_many(answer, "records", "record", "records")] if "records" in answer else []
     if answer.get("oldest_at") is not None:
         facts.append(f"kept since {output.moment(answer['oldest_at'])[:19]}")
     if "files" in answer:
-        facts.append(f"{number(answer, 'files'):,} paths known")
+        facts.append(f"{_many(answer, 'files', 'path', 'paths')} known")
     return ", ".join(facts)
+
+
+def _many(answer: Json, field: str, one: str, many: str) -> str:
+    told = number(answer, field)
+    return f"{told:,} {output.noun(told, one, many)}"
 
 
 def _store(answer: Json) -> str:

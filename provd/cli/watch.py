@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import names, output, roots
+from provd.cli import hints, names, output, permissions, roots
 from provd.cli.command import Command, Group, connected, given, json_option
-from provd.client import local_path, wire_path
+from provd.client import RpcError, local_path, wire_path
 from provd.ignoring import DEFAULT_PATTERNS
 
 if TYPE_CHECKING:
@@ -78,15 +78,33 @@ def _added(root: dict[str, Any]) -> str:
 @connected
 def rm(directories: tuple[str, ...], as_json: bool, at: Place) -> int:
     """Stop watching directories. Their entries stay, and are judged by reading."""
-    paths = [names.path(directory) for directory in directories]
+    paths = [names.absolute(directory) for directory in directories]
     with at.connect() as client:
+        before = names.watched(client)
         for path in paths:
-            answer = client.call("root.remove", path=path)
+            try:
+                answer = client.call("root.remove", path=wire_path(path))
+            except RpcError as error:
+                raise _advised(error, path, before) from None
             if as_json:
                 output.line_json(answer)
             else:
-                output.note(f"no longer watched: {output.name(path)}")
+                real = os.path.realpath(path)
+                output.note(f"no longer watched: {output.name_of(real if real in before else path)}")
+            before = [local_path(root["path"]) for root in answer["roots"]]
     return 0
+
+
+def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
+    """The refusal to remove what is no root, with the root that it lies in."""
+    if error.code != "root.missing":
+        return error
+    holder = names.holding(watched, os.path.realpath(path))
+    inside = (
+        "" if holder is None else f"it lies in {output.name_of(holder)}: provd watch rm {permissions.quoted(holder)}; "
+    )
+    hint = f"{inside}provd watch ls lists the roots"
+    return hints.Advised(error.code, error.message, hint, error.data)
 
 
 @watch.command(cls=Command, examples=("provd watch ls --json",))

@@ -51,13 +51,13 @@ def test_the_advice_for_an_unreadable_directory_can_be_run(someone: Someone) -> 
     someone.run("watch", "add", work, "--ignore", "*.o")
     assert _root(someone)["coverage"] == "partial"
 
-    for command in ("status", "doctor"):
-        told = _line(someone.run(command, code=None).stdout)
-        found = re.search(r"next: (chmod .*), or leave them out: (provd watch add .* --ignore /other/)", told)
-        assert found, told
-        opening, leaving = shlex.split(found[1]), shlex.split(found[2])
-        assert opening == ["chmod", "u+rX", closed, other]
-
+    told = [_line(someone.run(command, code=None).stdout) for command in ("status", "doctor")]
+    found = [
+        re.search(r"next: (chmod .*), or leave them out: (provd watch add .* --ignore /other/)", each) for each in told
+    ]
+    (opening, leaving), again = [tuple(map(shlex.split, each.groups())) for each in found if each]
+    assert again == (opening, leaving)
+    assert opening == ["chmod", "u+rX", closed, other]
     assert leaving[0] == "provd"
     someone.run(*leaving[1:])
     assert (_root(someone)["coverage"], _root(someone)["ignore"]) == (
