@@ -29,7 +29,6 @@ Factories = Mapping[str, Callable[[], Watcher]]
 
 _NATIVE: Final = "inotify" if sys.platform == "linux" else "watchdog"
 _FOREIGN: Final = "it lies outside every root"
-_CHOSEN: Final = "polling was chosen (--backend poll, or watch.backend in the configuration)"
 _TOO_MANY: Final = "raise fs.inotify.max_user_instances (sysctl), then start provd again"
 
 
@@ -75,7 +74,7 @@ class Fleet:
         self.backend: str = choice
         self._backend_of = backend_of
         self._native = native if choice == "auto" else choice
-        self._poll = PollWatcher(seconds)
+        self._poll = PollWatcher(seconds, chosen=choice == PollWatcher.backend)
         self._watchers: dict[str, Watcher] = {self._poll.backend: self._poll}
         self._missing: dict[str, str] = {}
         if self._native != self._poll.backend:
@@ -107,7 +106,7 @@ class Fleet:
     def _choose(self, root: bytes) -> _Given:
         """The watcher for a root, and why it may be in doubt."""
         if self._native == self._poll.backend:
-            return _Given(self._poll, _CHOSEN)
+            return _Given(self._poll, "")
         suits, why = self._backend_of(root)
         unfit = suits == self._poll.backend and self._native == "inotify"
         if unfit and self.backend == "auto":
