@@ -19,7 +19,7 @@ from provd.audit import Audit
 from provd.clocks import Clocks
 from provd.core import params
 from provd.core.dependency import is_under
-from provd.core.records import Coverage, to_wire, wire_name
+from provd.core.records import ALL, Coverage, Gap, to_wire, wire_name
 from provd.recorder import Roots
 from provd.recorder.actions import action_wire
 from provd.resolver import Resolver
@@ -190,8 +190,25 @@ class Status:
             "why": uncovered[0].why if uncovered else "",
             "directories": state.directories,
             "ignore": None if root.ignore is None else list(root.ignore),
-            "last_gap": _gap(view, root),
+            "last_gap": self._gap(view, root),
         }
+
+    def _gap(self, view: View, root: Root) -> dict[str, Any]:
+        """The newest gap of a root, as far as its record is still held; one of a root in it is told there."""
+        position = view.newest_gap(root.path, below=True)
+        record = view.record(position)
+        if isinstance(record, Gap) and self._is_of_another(record.scope, root.path):
+            position = view.newest_gap(root.path)
+            record = view.record(position)
+        if isinstance(record, Coverage):  # a change of coverage counts as one, and has one before it
+            position = max(root.gap, view.gap_all())
+            record = view.record(position)
+        return {"seq": position} if record is None else to_wire(position, record)
+
+    def _is_of_another(self, scope: bytes, root: bytes) -> bool:
+        """Whether what a gap is for lies in another root below `root`."""
+        holder = None if scope == ALL else self._roots.holder(scope)
+        return holder is not None and holder != root and is_under(holder, root)
 
     async def audit(self, asked: params.Audit, resolver: Resolver) -> dict[str, Any]:
         """`daemon.audit`: of all roots, or of the directory that was named and the roots in it."""
@@ -211,16 +228,6 @@ def _filesystem(mounts: MountPoints, path: bytes) -> str | None:
     """The type of the file system that holds `path`, as the system names it; None where nobody knows."""
     mount = mounts.holding(path)
     return None if mount is None else mount.kind
-
-
-def _gap(view: View, root: Root) -> dict[str, Any]:
-    """The newest gap that concerns a root, as far as its record is still held."""
-    position = view.newest_gap(root.path, below=True)
-    record = view.record(position)
-    if isinstance(record, Coverage):  # a change of coverage counts as one, and has one before it
-        position = max(root.gap, view.gap_all())
-        record = view.record(position)
-    return {"seq": position} if record is None else to_wire(position, record)
 
 
 def descriptors() -> dict[str, int]:

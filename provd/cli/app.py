@@ -48,7 +48,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "doctor": ("doctor", "what is wrong, and what to do"),
         "watch": ("watch", "add, rm, ls: the watched directories"),
         "service": ("service", "install, uninstall, print: of systemd or launchd"),
-        "config": ("config", "show, check, path, reload: the settings"),
+        "config": ("config", "show, check, path, init, reload: the settings"),
         "audit": ("daemon", "read everything again and compare"),
         "version": ("status", "versions of this command and of the daemon"),
     },

@@ -39,6 +39,8 @@ WORK_PATIENCE: Final = 600.0
 _REPEATS: Final = " May be repeated."
 _NEAR: Final = 0.65
 """How alike a wrong name and its suggestion must be: `lgo` is `log`, `bogus` is nothing, and no `history` is `try`."""
+_NEARER: Final = 0.75
+"""The same where they begin with another letter: `ehlp` is `help`, and `observe` is no `service`."""
 
 
 class Failure(Exception):
@@ -197,7 +199,7 @@ json_option = click.option(
     "--json",
     _AS_JSON,
     is_flag=True,
-    help='The daemon\'s answer, one line of JSON; else {"error": {code, message, hint}}.',
+    help='Answer as JSON, one value a line; an error too: {"error": {code, message, hint}}.',
 )
 root_option = click.option(
     "--root",
@@ -246,4 +248,9 @@ def read_when(fetched_at: str | None, as_of_now: bool) -> dict[str, Any]:
 def nearest(word: str, names: Sequence[str]) -> str | None:
     """The name that a wrong one was likely meant to be: one that begins so, else one that looks alike."""
     begun = [name for name in names if word and name.startswith(word)]
-    return next(iter(begun or difflib.get_close_matches(word, names, n=1, cutoff=_NEAR)), None)
+    alike = difflib.get_close_matches(word, names, cutoff=_NEAR)
+    return next((name for name in begun or alike if name[:1] == word[:1] or _likeness(word, name) >= _NEARER), None)
+
+
+def _likeness(word: str, name: str) -> float:
+    return difflib.SequenceMatcher(None, name, word).ratio()

@@ -7,12 +7,10 @@ other hint is handed on as it came.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from provd.cli import output
-
-if TYPE_CHECKING:
-    from provd.client import RpcError
+from provd.cli import names, output
+from provd.client import RpcError, local_path
 
 TAKE_CLOCK: Final = "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock"
 LOOK_AGAIN: Final = "c=$(provd clock), look again, then --fetched-at $c"
@@ -39,16 +37,24 @@ _WHY: Final = {
 }
 _UNPROVEN_ENTRY: Final = "nobody knows which version was read: c=$(provd clock), get it, put again with --fetched-at $c"
 _UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
+_UNREAD: Final = frozenset({"unproven", "unreadable"})
+_FEW: Final = 3
+"""Places without permission that one hint names."""
 _NAMED: Final = 10
 _LENGTH: Final = re.compile(r"\blength <= (\d+)")
 _LIMIT: Final = re.compile(r"\b((?:fs\.inotify|user)\.max_\w+)(?:\D{0,12}(\d+))?")
-_DENIED: Final = re.compile(r"permission denied|no permission|unreadable|not readable|EACCES", re.IGNORECASE)
 _LEAST: Final = {"watches": 524_288, "instances": 1024, "queued": 262_144, "": 1024}
 """What to allow at least, by a word of the setting. If all are used, so many watches take a GiB of the kernel."""
 
 
+class Advised(RpcError):
+    """A refusal for which the command that met it knows better what to do next."""
+
+
 def refusal(error: RpcError) -> tuple[str, str]:
     """What went wrong and what to do next, of an error that the daemon sent."""
+    if isinstance(error, Advised):
+        return error.message, error.hint
     message, hint = error.message, _REFUSED.get(error.code, error.hint)
     if error.code == "params" and (longest := _LENGTH.search(message)) is not None:
         hint = f"shorter: it may have at most {longest[1]} characters"
@@ -71,11 +77,32 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
         return f"{_WHY[why]}, or ask without --no-revalidate"
     if why == "unproven" and str(item.get("dep")).startswith("entry:"):
         return _UNPROVEN_ENTRY
+    if why in _UNREAD and (denied := _denied(item)):
+        return f"{denied}, then {'put it again' if why == 'unproven' else 'ask again'}"
     return _WHY.get(why) or str(item.get("hint") or "")
 
 
+def _denied(item: dict[str, Any]) -> str:
+    """What may not be read of a dependency, and the command that opens it; empty where permission is not what lacks."""
+    from provd.cli import permissions  # noqa: PLC0415  (few answers need it)
+
+    kind, path = names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"")
+    told = [local_path(path) for path in item.get("paths") or []]
+    if not told and kind in names.PATH_KINDS and path.startswith(b"/"):
+        told = [path]
+    detail = str(item.get("detail") or "")
+    shut = [permissions.closed(each) for each in told]
+    places = sorted({place for place in shut if place is not None})
+    if not places and permissions.are_missing(detail.removeprefix("unreadable: ")):
+        places = told
+    if not places:
+        return ""
+    named = output.some([output.name_of(place) for place in places], _FEW)
+    return f"permission denied (EACCES) for {named}: {permissions.opening(places[:_FEW])}"
+
+
 def uncovered(why: str) -> str:
-    """What to do about a place that is not watched, by the daemon's reason; empty where nothing helps."""
+    """What to do about a place that is not watched, where the reason alone tells; empty where it does not."""
     found = _LIMIT.search(why)
     if found is not None:
         limit = int(found[2] or 0)
@@ -87,11 +114,9 @@ def uncovered(why: str) -> str:
         return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
     if "table of mounts" in why:
         return "let the daemon read /proc/self/mountinfo (mount /proc where it runs), then start it again"
-    if _DENIED.search(why):
-        return "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore"
     return ""
 
 
-def unproven(dep: Any) -> str:
-    """What to do about a dependency that a put kept without proof."""
-    return fault({"why": "unproven", "dep": dep})
+def unproven(dep: Any, item: dict[str, Any]) -> str:
+    """What to do about a dependency that a put kept without proof; `item` is its evidence, where there is any."""
+    return fault({"dep": dep, **item, "why": "unproven"})

@@ -44,9 +44,10 @@ def unproven(answer: Json) -> Iterator[str]:
         yield f"absent: {_named(dep)} does not exist"
     if more := answer.get("absent_more"):
         yield f"absent: {more} more"
+    evidence = _evidence(answer)
     for dep in answer.get("unproven") or []:
         named = _named(dep)
-        yield f"unproven: {named}: {hints.unproven(named)}"
+        yield f"unproven: {named}: {hints.unproven(named, evidence.get(named, {}))}"
     if more := answer.get("unproven_more"):
         yield f"unproven: {more} more"
 
@@ -65,6 +66,13 @@ def _late(answer: Json) -> str:
     if isinstance(born, dict) and born.get("verdict") != "fresh":
         reason = f"is {born.get('verdict')} ({born.get('why')})"
     return f"this value was archived and provd get does not show it, since it {reason}: version {version} stands"
+
+
+def _evidence(answer: Json) -> dict[str, Json]:
+    """What the verdict at birth says of dependencies, by their names."""
+    verdict = answer.get("verdict")
+    found = verdict.get("evidence") or [] if isinstance(verdict, dict) else []
+    return {_named(item["dep"]): item for item in found if item.get("dep") is not None}
 
 
 def _named(dep: Any) -> str:

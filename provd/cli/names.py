@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 _WORD: Final = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):")
 PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
 PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
+_HERE: Final = frozenset({b".", b"./"})
 _SPECIAL: Final = re.compile(rb"[*?\[]")
 
 
 def absolute(argument: str) -> bytes:
-    """The path that an argument names, absolute and otherwise as it was typed."""
-    return _joined(os.fsencode(argument), b"")
+    """The path that an argument names, absolute and otherwise as it was typed; `.` is the current directory's own."""
+    given = os.fsencode(argument)
+    joined = _joined(given, b"")
+    return joined[: -len(given)].rstrip(b"/") or b"/" if given in _HERE else joined
 
 
 def path(argument: str) -> WirePath:

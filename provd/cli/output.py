@@ -177,7 +177,12 @@ def wrapped(head: str, indent: int, text: str) -> Iterator[str]:
 
 def count(number: int, one: str, many: str) -> str:
     """A number with its noun: 1 entry, 2 entries."""
-    return f"{number} {one if number == 1 else many}"
+    return f"{number} {noun(number, one, many)}"
+
+
+def noun(number: int, one: str, many: str) -> str:
+    """The noun of a number alone."""
+    return one if number == 1 else many
 
 
 def some(words: list[str], most: int, more: int = 0) -> str:

@@ -14,7 +14,7 @@ from provd.cli.records import number
 from provd.cli.roots import meaning, size, uncovered, word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from provd.services import Service
 
@@ -117,12 +117,12 @@ def _roots(answer: Json) -> Iterator[str]:
     if len(roots) > _SHOWN:  # then those first that are not as they should be
         roots = sorted(roots, key=lambda root: word(root, "state") == "watching")
     for root in roots[:_SHOWN]:
-        yield from _root(root)
+        yield from _root(root, roots)
     if len(roots) > _SHOWN:
         yield f"  and {len(roots) - _SHOWN:,} more: provd watch ls"
 
 
-def _root(root: Json) -> Iterator[str]:
+def _root(root: Json, roots: Sequence[Json]) -> Iterator[str]:
     state = word(root, "state")
     looks = output.symbol(_STATES.get(state, "warn"), f" {output.printable(state)}")
     backend = f" by {output.printable(word(root, 'backend'))}" if word(root, "backend") else ""
@@ -131,12 +131,15 @@ def _root(root: Json) -> Iterator[str]:
     yield from output.wrapped("    ", 4, meaning(root))
     if holds := size(root):
         yield f"    holds {holds}"
-    yield from uncovered(root, "    ")
+    yield from uncovered(root, "    ", roots)
     gap = root.get("last_gap")
     if isinstance(gap, dict) and "reason" in gap:
         reason = str(gap["reason"])
         at = f"{output.moment(gap['at'])[:19]}, " if "at" in gap else ""
-        told = f"{at}{output.printable(reason)}: {gaps.meaning(reason).words}"
+        # A place below may be one that another root is for: its gap concerns this one, and is not its own.
+        scope = gap.get("scope", "all")
+        where = "" if scope in ("all", root["path"]) else f"in {output.name(scope)}, "
+        told = f"{at}{where}{output.printable(reason)}: {gaps.meaning(reason).words}"
         yield from output.wrapped("    last gap ", 13, told)
     for name, value in root.items():
         if name not in _TOLD and value not in (None, [], {}):
@@ -176,17 +179,25 @@ def _answers(answer: Json) -> str:
     audits = answer.get("audits")
     if isinstance(audits, dict) and number(audits, "count"):
         compared = output.count(number(audits, "count"), "audit", "audits")
-        facts.append(f"{compared} of {number(audits, 'files')} files found {number(audits, 'mismatches')} mismatches")
+        files = output.count(number(audits, "files"), "file", "files")
+        facts.append(
+            f"{compared} of {files} found {output.count(number(audits, 'mismatches'), 'mismatch', 'mismatches')}"
+        )
     return "; ".join(facts)
 
 
 def _log(answer: Json) -> str:
-    facts = [f"{number(answer, 'records'):,} records"] if "records" in answer else []
+    facts = [_many(answer, "records", "record", "records")] if "records" in answer else []
     if answer.get("oldest_at") is not None:
         facts.append(f"kept since {output.moment(answer['oldest_at'])[:19]}")
     if "files" in answer:
-        facts.append(f"{number(answer, 'files'):,} paths known")
+        facts.append(f"{_many(answer, 'files', 'path', 'paths')} known")
     return ", ".join(facts)
+
+
+def _many(answer: Json, field: str, one: str, many: str) -> str:
+    told = number(answer, field)
+    return f"{told:,} {output.noun(told, one, many)}"
 
 
 def _store(answer: Json) -> str:

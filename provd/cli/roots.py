@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import hints, output, records
+from provd.cli import output, records, unwatched
+from provd.client import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Json = dict[str, Any]
 
@@ -68,8 +69,11 @@ def size(root: Json) -> str:
     return " in ".join(told)
 
 
-def uncovered(root: Json, indent: str) -> Iterator[str]:
-    """The places that are not watched, the first few, and what to do; not the root itself, which `meaning` has."""
+def uncovered(root: Json, indent: str, roots: Sequence[Json]) -> Iterator[str]:
+    """The places that are not watched, the first few, and what to do; not the root itself, which `meaning` has.
+
+    `roots` are all that there are: the rules of the innermost one hold.
+    """
     places = root.get("uncovered") or []
     own = root.get("path")
     listed = [place for place in places if own not in (place, place.get("path") if isinstance(place, dict) else None)]
@@ -77,6 +81,17 @@ def uncovered(root: Json, indent: str) -> Iterator[str]:
         yield f"{indent}not watched: {records.uncovered(place)}"
     if (rest := max(0, len(listed) - _PLACES) + records.number(root, "uncovered_more")) > 0:
         yield f"{indent}and {rest:,} more: provd watch ls --json"
-    whys = [str(place.get("why") or "") for place in places if isinstance(place, dict)]
-    for fix in dict.fromkeys(filter(None, map(hints.uncovered, [*whys, word(root, "why")]))):
-        yield f"{indent}next: {output.printable(fix)}"
+    for why, found in _by_reason(root).items():
+        if fix := unwatched.fix(why, found, roots):
+            yield f"{indent}next: {output.printable(fix)}"
+
+
+def _by_reason(root: Json) -> dict[str, list[bytes]]:
+    """The places of a root that are not watched, by their reasons; one that has none has that of the root."""
+    places: dict[str, list[bytes]] = {}
+    for place in root.get("uncovered") or []:
+        path, why = (place.get("path"), place.get("why")) if isinstance(place, dict) else (place, None)
+        places.setdefault(str(why or word(root, "why")), []).append(local_path(path or root["path"]))
+    if why := word(root, "why"):
+        places.setdefault(why, [local_path(root["path"])])
+    return places

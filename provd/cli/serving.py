@@ -41,6 +41,9 @@ def directories(roots: Sequence[str]) -> tuple[bytes, ...]:
     """The roots of a command line, absolute; raises Usage for what is no directory."""
     found = tuple(map(names.absolute, roots))
     for given, path in zip(roots, found, strict=True):
+        if os.path.exists(path) and not os.path.isdir(path):
+            above = output.quoted(os.path.dirname(given.rstrip("/")) or ".")
+            raise Usage(f"--root {given} is no directory", f"watch the one that holds it: --root {above}")
         if not os.path.isdir(path):
             raise Usage(f"--root {given}: there is no such directory", "make it first, or correct the name")
     return found

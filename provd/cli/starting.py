@@ -15,6 +15,7 @@ from provd import configuration, places, services
 from provd.cli import background, holding, output, serving
 from provd.cli.command import Command, Failure, Usage, connected
 from provd.client import ProvdUnreachable
+from provd.reach import NAME_IT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,9 +163,11 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
     except ProvdUnreachable as error:
         # one that is there and does not answer is the one that is meant
         client = _elsewhere(at, socket, timeout) if error.kind in _NOBODY else None
-        if client is None:
-            raise
-        return client
+        if client is not None:
+            return client
+        if error.kind in _NOBODY and error.elsewhere is None:
+            raise ProvdUnreachable(error.message, f"nothing has to be stopped here, or {NAME_IT}", error.kind) from None
+        raise
 
 
 def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:

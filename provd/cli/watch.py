@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import names, output, roots
+from provd.cli import hints, names, output, permissions, roots
 from provd.cli.command import Command, Group, connected, given, json_option
-from provd.client import local_path, wire_path
+from provd.client import RpcError, local_path, wire_path
+from provd.ignoring import DEFAULT_PATTERNS
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
@@ -25,13 +26,17 @@ def watch() -> None:
 
 @watch.command(cls=Command, examples=("provd watch add .", "provd watch add ~/repo --ignore node_modules/"))
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
-@click.option("--ignore", metavar="PATTERN", multiple=True, help="A gitignore pattern; instead of the default .git/.")
+@click.option("--ignore", metavar="PATTERN", multiple=True, help="A gitignore pattern, beside .git/.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the first scan.")
 @json_option
 @connected
 def add(directories: tuple[str, ...], ignore: tuple[str, ...], no_wait: bool, as_json: bool, at: Place) -> int:
-    """Watch directories; returns when they are scanned."""
-    rules = [names.text(pattern, "--ignore") for pattern in ignore] or None
+    """Watch directories; returns when they are scanned.
+
+    Patterns replace those that the directory had, but for .git/, which '!.git/' takes back; without any it keeps its
+    own.
+    """
+    rules = _rules(ignore)
     paths = [names.absolute(directory) for directory in directories]
     with at.connect(timeout=None) as client:
         for path in paths:
@@ -44,11 +49,19 @@ def add(directories: tuple[str, ...], ignore: tuple[str, ...], no_wait: bool, as
     return 0
 
 
+def _rules(patterns: tuple[str, ...]) -> list[str] | None:
+    """The ignore rules of a directory: those that were given, after the default ones; None where none were."""
+    given_ones = [names.text(pattern, "--ignore") for pattern in patterns]
+    return list(dict.fromkeys([*DEFAULT_PATTERNS, *given_ones])) if given_ones else None
+
+
 def _tell_added(found: list[dict[str, Any]], added: bytes) -> None:
     """What became of the directory; of all of them where it is not found by its real path."""
     for root in [root for root in found if local_path(root["path"]) == added] or found:
         output.line(_added(root))
-        for text in roots.uncovered(root, "  "):
+        if isinstance(rules := root.get("ignore"), list):
+            output.line(f"  ignored: {output.printable(', '.join(map(str, rules)))}")
+        for text in roots.uncovered(root, "  ", found):
             output.line(text)
 
 
@@ -65,15 +78,33 @@ def _added(root: dict[str, Any]) -> str:
 @connected
 def rm(directories: tuple[str, ...], as_json: bool, at: Place) -> int:
     """Stop watching directories. Their entries stay, and are judged by reading."""
-    paths = [names.path(directory) for directory in directories]
+    paths = [names.absolute(directory) for directory in directories]
     with at.connect() as client:
+        before = names.watched(client)
         for path in paths:
-            answer = client.call("root.remove", path=path)
+            try:
+                answer = client.call("root.remove", path=wire_path(path))
+            except RpcError as error:
+                raise _advised(error, path, before) from None
             if as_json:
                 output.line_json(answer)
             else:
-                output.note(f"no longer watched: {output.name(path)}")
+                real = os.path.realpath(path)
+                output.note(f"no longer watched: {output.name_of(real if real in before else path)}")
+            before = [local_path(root["path"]) for root in answer["roots"]]
     return 0
+
+
+def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
+    """The refusal to remove what is no root, with the root that it lies in."""
+    if error.code != "root.missing":
+        return error
+    holder = names.holding(watched, os.path.realpath(path))
+    inside = (
+        "" if holder is None else f"it lies in {output.name_of(holder)}: provd watch rm {permissions.quoted(holder)}; "
+    )
+    hint = f"{inside}provd watch ls lists the roots"
+    return hints.Advised(error.code, error.message, hint, error.data)
 
 
 @watch.command(cls=Command, examples=("provd watch ls --json",))
@@ -103,5 +134,5 @@ def _print_table(found: list[dict[str, Any]]) -> None:
     for number, row in enumerate(rows):
         output.line("  ".join([*(f"{text:<{width}}" for text, width in zip(row, widths, strict=False)), row[4]]))
         if number > 0:
-            for text in roots.uncovered(found[number - 1], "  "):
+            for text in roots.uncovered(found[number - 1], "  ", found):
                 output.line(text)

@@ -1,7 +1,7 @@
 """The only reader of workspace bytes: files, sets of files, what is left out of them, and the threads that read."""
 
 from provd.disk.files import signature
-from provd.disk.ignore import DEFAULT_PATTERNS, IgnoreRules
+from provd.disk.ignore import IgnoreRules
 from provd.disk.job import ReadingJob, read_now
 from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
 from provd.disk.mounts import MountTable, MountWatch
@@ -15,7 +15,6 @@ from provd.disk.workers import Workers
 from provd.filesystems import is_network
 
 __all__ = [
-    "DEFAULT_PATTERNS",
     "Directory",
     "IgnoreRules",
     "MountTable",

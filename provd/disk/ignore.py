@@ -14,9 +14,7 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 from provd.core.dependency import is_under, up_to
-
-DEFAULT_PATTERNS: Final = (".git/",)
-"""What is ignored where nothing else is said, outside every root too."""
+from provd.ignoring import DEFAULT_PATTERNS
 
 Predicate = Callable[[bytes, bool], bool]
 """Whether an absolute path is left out; the second argument says that it is a directory (a link is none)."""

@@ -249,12 +249,12 @@ class Apply:
 
     def _explained(self, fault: Fault) -> Fault:
         """What was not proven since it could not be read says so."""
-        if fault.why != "unproven" or fault.dep is None or fault.dep.kind not in PATH_KINDS:
+        if fault.why not in {"unproven", "touched"} or fault.dep is None or fault.dep.kind not in PATH_KINDS:
             return fault
         found = self._found.get(reading_for(fault.dep, None))
         if found is None or found.trouble is None:
             return fault
-        return msgspec.structs.replace(fault, detail=f"{found.trouble}: {found.detail}")
+        return msgspec.structs.replace(fault, detail=f"{found.trouble}: {found.detail}", paths=found.paths)
 
     def _is_absent(self, kept: Kept) -> bool:
         found = self._found.get(reading_for(kept.dep, kept.digest))

@@ -12,7 +12,6 @@ from enum import StrEnum
 import msgspec
 
 from provd.core import errors, records
-from provd.core.records import wire_name
 from provd.disk import Directory
 from provd.store import Writer
 from provd.store.keys import Root
@@ -62,7 +61,8 @@ def removing(path: bytes) -> Callable[[Writer], None]:
 
     def command(writer: Writer) -> None:
         if writer.root(path) is None:
-            raise errors.RootMissing(f"{wire_name(path)} is no root", "provd watch ls shows the roots")
+            shown = path.decode("utf-8", "backslashreplace")
+            raise errors.RootMissing(f"{shown} is no root", "provd watch ls shows the roots")
         writer.append(records.RootChange(writer.now, "removed", path))
         writer.append(records.Gap(writer.now, path, "root removed"))
         writer.delete_root(path)

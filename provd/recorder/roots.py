@@ -18,7 +18,8 @@ import structlog
 
 from provd.core import errors
 from provd.core.dependency import is_under, up_to
-from provd.disk import DEFAULT_PATTERNS, Directory, IgnoreRules, Workers
+from provd.disk import Directory, IgnoreRules, Workers
+from provd.ignoring import DEFAULT_PATTERNS
 from provd.recorder.rootrecords import Change, adding, covering, removing
 from provd.store import Store
 from provd.store.keys import Root
@@ -102,6 +103,10 @@ class Roots:
         """Whether a place is left out by the rules of its longest root; those above it are not asked about."""
         root = self._nesting.longest(path)
         return root is not None and self._predicate(root)(path, is_dir)
+
+    def holder(self, path: bytes) -> bytes | None:
+        """The innermost root at or above `path`; None where it lies outside of all."""
+        return self._nesting.longest(path)
 
     def lies_in_another(self, path: bytes) -> bool:
         """Whether `path` lies below a root."""

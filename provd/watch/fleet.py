@@ -74,7 +74,7 @@ class Fleet:
         self.backend: str = choice
         self._backend_of = backend_of
         self._native = native if choice == "auto" else choice
-        self._poll = PollWatcher(seconds)
+        self._poll = PollWatcher(seconds, chosen=choice == PollWatcher.backend)
         self._watchers: dict[str, Watcher] = {self._poll.backend: self._poll}
         self._missing: dict[str, str] = {}
         if self._native != self._poll.backend:

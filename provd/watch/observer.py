@@ -182,7 +182,7 @@ class ObserverWatcher:
         watched = self._roots.get(root)
         if watched is None:
             return RootState(self.backend, "gone", "none", (Uncovered(root, "it is not watched"),))
-        blind = [Uncovered(path, why) for path, why in watched.blind.items()]
+        blind = [Uncovered(path, why) for path, why in watched.blind.items() if not self._ignores(path, is_dir=True)]
         if watched.presence.standing is Standing.GONE:
             state = "gone"
         elif watched.starting and not watched.presence.why:

@@ -8,6 +8,7 @@ while it is looked at: watch, identity and listing are of one inode.
 from __future__ import annotations
 
 import os
+import stat
 
 import msgspec
 
@@ -56,7 +57,11 @@ class Places(Slots):
         mount = self._mounted(path, name) if name in self.mounts.names else None
         if mount is not None and (why := backend_of_type(mount.kind)[1]):
             self.vacate(node, name, tell=False)
-            self.blind(node, name, f"another file system is mounted there: {why}", how)
+            # Nobody can look whether it is a directory, and some rules are only for those.
+            if root.leaves_out(path) and root.ignored(path, False):  # noqa: FBT003
+                self._leave_out(node, name, root, path)
+            else:
+                self.blind(node, name, f"another file system is mounted there: {why}", how)
             return
         with Directory(prefix, PIN) as parent:
             if parent.error is not None and is_refusal(parent.error):
@@ -67,7 +72,7 @@ class Places(Slots):
                 return
             with Directory(name, READ, parent.fd) as found:
                 if found.error is not None:
-                    self._look_closed(node, name, parent, found.error, how)
+                    self._look_closed(node, name, parent, found.error, root, how)
                 elif root.leaves_out(path):
                     self._leave_out(node, name, root, path)
                 else:
@@ -84,14 +89,20 @@ class Places(Slots):
             found = self.mounts.at(path)
         return found
 
-    def _look_closed(self, node: Node, name: bytes, parent: Directory, error: OSError, how: How) -> None:
-        """What cannot be opened as a directory: none, or one that may not be read."""
+    def _look_closed(self, node: Node, name: bytes, parent: Directory, error: OSError, root: Root, how: How) -> None:
+        """What cannot be opened as a directory: none, or one that may not be read; of no matter where it is ignored."""
         try:
             status = None if isinstance(error, (FileNotFoundError, NotADirectoryError)) else parent.member(name)
         except OSError:  # nobody may look: what stood there may stand there still
             self.blind(node, name, reason_of(error), how)
             return
         if status is not None and not is_symlink(status):
+            path = self.path(node, name)
+            if stat.S_ISDIR(status.st_mode) and root.leaves_out(path):
+                self._leave_out(node, name, root, path)
+                return
+            if node.skipped is not None:
+                node.skipped.discard(name)
             child = node.children.get(name)
             if child is None or (status.st_dev, status.st_ino) != (child.dev, child.ino):
                 self.vacate(node, name)

@@ -19,12 +19,13 @@ _NO_DESCRIPTOR = -1
 class PollWatcher:
     """The polled roots. Who polls them (`polling`) tells by `looked` what became of each before it scans it.
 
-    `seconds` is the shortest time between two scans; it is told to people.
+    `seconds` is the shortest time between two scans; it is told to people, and so is that polling was `chosen`.
     """
 
     backend = "poll"
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, chosen: bool = False) -> None:
+        self._wish = ", as was chosen" if chosen else ""
         self.pace(seconds)
         self._roots: dict[bytes, Presence] = {}
         self._nesting = Nesting()
@@ -32,7 +33,7 @@ class PollWatcher:
 
     def pace(self, seconds: float) -> None:
         """From now on a root is scanned so often."""
-        self._why = f"polled every {seconds:g} s: silence proves nothing"
+        self._why = f"polled every {seconds:g} s{self._wish}: silence proves nothing"
 
     @property
     def roots(self) -> list[bytes]:

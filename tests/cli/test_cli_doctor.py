@@ -118,7 +118,7 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(state="scanning", coverage="none", last_gap=ROOT["last_gap"] | {"at": ago(2 * _HOUR)}),
         "being scanned since 2 h",
-        "--ignore",
+        "provd watch add /r --ignore node_modules/",
     ),
     (
         "root.polled",
@@ -150,7 +150,18 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(backend="watchdog", coverage="partial", uncovered=_places("it may drop events", "/r")),
         "watchdog",
-        "local file system",
+        "provd restart --backend auto",
+    ),
+    (
+        "root.polled",
+        "note",
+        _root(
+            backend="poll",
+            coverage="partial",
+            uncovered=_places("polled every 10 s, as was chosen: silence proves nothing", "/r"),
+        ),
+        "/r is polled",
+        "provd restart --backend auto",
     ),
     (
         "root.unwatched",
@@ -178,7 +189,7 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(state="degraded", coverage="partial", uncovered=_places("permission denied", "/r/a")),
         "/r/a is not watched",
-        "chmod u+rx",
+        "chmod u+rX /r/a, or leave it out: provd watch add /r --ignore /a/",
     ),
 ]
 
@@ -271,6 +282,13 @@ def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, mo
     assert found["code"] == "daemons"
     assert "process 12 answers here, process 77 holds" in found["what"]
     assert found["next"].endswith("provd stop --socket /t/b.sock")
+
+
+def test_of_other_daemons_only_what_is_known_is_said(doctor: Doctor) -> None:
+    told = " ".join(doctor.screen(code=0).out.split())
+
+    assert f"process 12 answers, and no other daemon holds {doctor.state}" in told
+    assert "only one" not in told
 
 
 # ---- the table itself

@@ -85,6 +85,7 @@ def test_without_a_command_help_goes_to_stderr(cli: Cli) -> None:
         (["watch", "ad"], "provd watch add"),
         (["action", "recrd"], "provd action record"),
         (["lgo"], "provd log"),
+        (["ehlp"], "provd help"),
         (["strat"], "provd start"),
     ],
 )
@@ -95,7 +96,9 @@ def test_the_nearest_command(cli: Cli, typed: list[str], near: str) -> None:
     assert f"did you mean {near}?" in got.err
 
 
-@pytest.mark.parametrize("typed", ["xyzzy", "bogus", "delete"])
+@pytest.mark.parametrize(
+    "typed", ["xyzzy", "bogus", "delete", "observe", "history", "hook", "mcp", "revoke", "promote"]
+)
 def test_no_command_is_near(cli: Cli, typed: str) -> None:
     got = cli(typed, code=2)
 

@@ -301,6 +301,7 @@ def test_print_for_the_system(home: Home) -> None:
         (["--system"], "--system needs to know whose daemon it is"),
         (["--system", "--user", "no such"], "there is no user 'no such'"),
         (["--root", "/nowhere at all"], "there is no such directory"),
+        (["--root", "/etc/passwd"], "is no directory"),
     ],
 )
 def test_what_cannot_be_meant(cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str) -> None:

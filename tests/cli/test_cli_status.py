@@ -111,6 +111,28 @@ actions    none open
 """
 
 
+def test_one_is_no_plural(doctor: Doctor) -> None:
+    doctor.tell(records=1, files=1, audits={"count": 1, "files": 1, "mismatches": 1}, verdicts={"questions": 1})
+
+    told = " ".join(doctor.cli("status").out.split())
+
+    assert "1 audit of 1 file found 1 mismatch" in told
+    assert "log 1 record, " in told
+    assert "1 path known" in told
+    assert "1 record, " in " ".join(doctor.screen(code=0).out.split())
+    assert not re.search(r"\b1 (records|paths|files|mismatches|questions|audits)\b", told)
+
+
+def test_a_gap_below_a_root_is_told_with_its_place(doctor: Doctor) -> None:
+    gap = ROOT["last_gap"]
+    doctor.tell(roots=[ROOT | {"last_gap": gap | {"scope": scope}} for scope in ("/r/d", "all", "/r")])
+
+    told = doctor.cli("status").out
+
+    assert told.count(", in ") == 1
+    assert ", in /r/d, watched from here on:" in " ".join(told.split())
+
+
 def test_the_screen_of_a_daemon_that_is_not(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     unit = Service(
         "systemd-user", "provd.service", "/u", ["/bin/sh"], enabled=True, active="active", pid=12, linger=False

@@ -111,7 +111,11 @@ def test_the_process_of_a_stranger_is_not_to_be_ended(cli: Cli) -> None:
 
 
 def test_no_daemon(cli: Cli) -> None:
-    cli("stop", "--socket", "none", code=3)
+    told = cli("stop", "--socket", "none", code=3).err
+
+    assert "no daemon: there is no socket at " in told
+    assert "nothing has to be stopped here" in told
+    assert "provd start" not in told
 
 
 @pytest.mark.usefixtures("_way")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from reading_help import place, read, types_of, write
 
-from provd.disk import DEFAULT_PATTERNS, IgnoreRules
+from provd.disk import IgnoreRules
+from provd.ignoring import DEFAULT_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -115,6 +115,28 @@ def test_the_first_hundred_places_that_are_not_watched_are_named_and_the_others_
     status(tmp_path, body)
 
 
+def test_a_gap_of_a_root_in_a_root_is_told_of_that_one_alone(tmp_path: Path) -> None:
+    outer, inner, plain = made(tmp_path, "outer", "outer/inner", "outer/plain")
+
+    async def body(bench: Bench, status: Status, _: Audit) -> None:
+        async def last_gaps(scope: bytes) -> list[tuple[Any, Any]]:
+            await bench.store.submit(lambda writer: writer.append(records.Gap(writer.now, scope, "lost")))
+            told = [root["last_gap"] for root in status.roots()]
+            return [(gap.get("scope"), gap.get("reason")) for gap in told]
+
+        for root in (outer, inner):
+            await bench.add(root)
+        of_outer, of_inner = (os.fsdecode(root) for root in (outer, inner))
+        assert await last_gaps(inner + b"/d") == [
+            (of_outer, "watched from here on"),
+            (of_inner + "/d", "lost"),
+        ]
+        assert await last_gaps(plain) == [(os.fsdecode(plain), "lost"), (of_inner + "/d", "lost")]
+        assert await last_gaps(outer) == [(of_outer, "lost")] * 2, "what is lost of the outer one is lost of both"
+
+    status(tmp_path, body)
+
+
 def test_names_that_are_no_text_are_told_as_bytes(tmp_path: Path) -> None:
     root = os.fsencode(tmp_path) + b"/\xff"
     os.mkdir(root)

@@ -136,6 +136,13 @@ def test_what_was_chosen_is_taken_everywhere(choice: Choice, backend: str) -> No
     assert [fleet.state(root).backend for root in (b"/local", b"/remote")] == [backend] * 2
 
 
+def test_a_root_that_is_polled_by_choice_says_so_and_blames_no_file_system() -> None:
+    (place,) = Bench("poll", b"/remote").fleet.state(b"/remote").uncovered
+    assert place.why == "polled every 10 s, as was chosen: silence proves nothing"
+    by_itself = Bench("auto", b"/remote").fleet.state(b"/remote").uncovered
+    assert not any("chosen" in each.why for each in by_itself)
+
+
 def test_inotify_by_order_on_a_network_file_system_covers_in_part_only() -> None:
     bench = Bench("inotify", b"/local", b"/remote")
     fleet = bench.fleet

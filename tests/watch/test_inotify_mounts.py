@@ -56,6 +56,11 @@ def an_unreliable_file_system_below_a_root_is_uncovered(root: bytes) -> None:
         assert covered[root + b"/d"] == "none"
         assert any("proc is a window" in each.why for each in watcher.uncovered(root))
         assert directories(watcher, root) == set()
+        add(watcher, root, lambda path, is_dir: path == root + b"/d")
+        assert watcher.uncovered(root) == []
+        add(watcher, root, lambda path, is_dir: is_dir and path == root + b"/d")  # nobody looks whether it is one
+        assert len(watcher.uncovered(root)) == 1
+        add(watcher, root)
         subprocess.run(["umount", "-l", root + b"/d"], check=True)
         watcher.check()
         assert Covered(root + b"/d", "whole") in drain(watcher)

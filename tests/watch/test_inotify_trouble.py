@@ -369,3 +369,31 @@ def test_without_descriptors_new_directories_are_uncovered_and_watched_when_ther
         assert directories(watcher, root) == {path for path, *_ in os.walk(root)} - {root}
         write(root + b"/d/new/a/b/f")
         assert root + b"/d/new/a/b/f" in {each.path for each in drain(watcher)}
+
+
+def test_what_cannot_be_opened_is_left_out_where_a_rule_says_so(root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = os.open
+
+    def closed(path: bytes, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == b"g" and dir_fd is not None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return usual(path, flags, mode, dir_fd=dir_fd)
+
+    def ignored(path: bytes, is_dir: bool) -> bool:
+        return is_dir and path == root + b"/g"
+
+    with watching() as watcher:
+        monkeypatch.setattr(os, "open", closed)
+        add(watcher, root)
+        before = watcher.state(root)
+        add(watcher, root, ignored)
+        left_out = watcher.state(root)
+        silence = watcher.uncovered(root + b"/g/file")
+        add(watcher, root)
+        drain(watcher)
+        after = watcher.state(root)
+
+    assert [(before.coverage, place.path) for place in before.uncovered] == [("partial", root + b"/g")]
+    assert (left_out.coverage, left_out.uncovered) == ("whole", ())
+    assert [place.why for place in silence] == ["ignored"]
+    assert after == before

@@ -288,6 +288,8 @@ def test_a_directory_that_watchdog_could_not_watch_is_named(root: bytes) -> None
         assert (state.state, state.coverage) == ("degraded", "partial")
         assert [(u.path, "max_user_watches" in u.why) for u in state.uncovered[1:]] == [(root + b"/closed", True)]
         assert any(isinstance(n, Covered) and n.path == root + b"/closed" and n.coverage == "none" for n in b.told)
+        b.watch(root, lambda path, is_dir: is_dir and path == root + b"/closed")
+        assert (b.watcher.state(root).state, b.watcher.state(root).uncovered[1:]) == ("watching", ())
 
 
 # losses

@@ -94,7 +94,9 @@ def store(facts: Facts) -> Iterator[Result]:
     if found:
         yield from found
     elif facts.answered and "bytes" in facts.answer:
-        yield ok(f"{number(facts.answer, 'records'):,} records, {times.size(number(facts.answer, 'bytes'))}")
+        held = number(facts.answer, "records")
+        size = times.size(number(facts.answer, "bytes"))
+        yield ok(f"{held:,} {output.noun(held, 'record', 'records')}, {size}")
 
 
 def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:

@@ -117,7 +117,8 @@ def others(facts: Facts) -> Iterator[Result]:
     own, seen = facts.own_directory, facts.directory
     if not facts.answered or not isinstance(pid, int) or own is None or seen is None or facts.answer.get("foreign"):
         return
-    for directory in dict.fromkeys((seen, own)):
+    looked_at = tuple(dict.fromkeys((seen, own)))
+    for directory in looked_at:
         holder = directory.holder
         if holder is None or holder.pid == pid:
             continue
@@ -129,7 +130,8 @@ def others(facts: Facts) -> Iterator[Result]:
             f"end the one that you do not want: {stop}",
         )
         return
-    yield ok(f"process {pid} is the only one here")
+    held = " or ".join(dict.fromkeys(output.printable(directory.path) for directory in looked_at))
+    yield ok(f"process {pid} answers, and no other daemon holds {held}")
 
 
 def unit(facts: Facts) -> Iterator[Result]:

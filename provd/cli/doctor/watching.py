@@ -6,16 +6,17 @@ Rule: what is not watched is answered by reading, so it warns; only where nothin
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import gaps as meanings
-from provd.cli import hints, output, roots, times
+from provd.cli import hints, output, roots, times, unwatched
 from provd.cli.doctor.results import Result, fail, note, ok, warn
 from provd.cli.records import number
 from provd.client import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from provd.cli.doctor.facts import Facts
 
@@ -28,6 +29,12 @@ _RECENT: Final = 86400
 """Seconds for which a gap is news."""
 _SLOWER: Final = "answers are by reading, and changes are found at intervals; nothing else is lost"
 _LOOK: Final = "see what the daemon logs; provd watch add DIR tries again"
+_CHOSEN: Final = "was chosen"
+"""How the daemon says that a backend is somebody's wish."""
+_UNCHOSEN: Final = (
+    'leave it so, or: provd restart --backend auto (for good: [watch] backend = "auto" in the configuration)'
+)
+_NOTHING: Final = "nothing has to be done: what is there is found by reading"
 _LOCAL: Final = "keep the directory on a local file system (ext4, xfs, btrfs), or leave it so"
 
 
@@ -40,13 +47,13 @@ def watched(facts: Facts) -> Iterator[Result]:
         why = "without roots answers are true all the same, but nothing tells what changed, when and by whom"
         yield warn("roots.none", "nothing is watched", why, "provd watch add DIR")
         return
-    found = [result for row in rows for result in _root(row, facts.now)]
+    found = [result for row in rows for result in _root(row, rows, facts.now)]
     scanning = sum(roots.word(row, "state") == "scanning" for row in rows)
     still = f", {scanning} of them scanned for the first time" if scanning else ", wholly watched"
     yield from found or [ok(output.count(len(rows), "root", "roots") + still)]
 
 
-def _root(root: dict[str, Any], now: int) -> Iterator[Result]:
+def _root(root: dict[str, Any], rows: Sequence[dict[str, Any]], now: int) -> Iterator[Result]:
     name = output.name(root.get("path", "?"))
     state, coverage, backend = (roots.word(root, field) for field in ("state", "coverage", "backend"))
     if state == "gone":
@@ -58,33 +65,34 @@ def _root(root: dict[str, Any], now: int) -> Iterator[Result]:
         since = times.age(gap.get("at"), now) if isinstance(gap, dict) else None
         if since is not None and since > _LONG:
             why = "until it is scanned, answers about it are by reading"
-            next_step = "leave out what is built or downloaded: provd watch add DIR --ignore node_modules/"
+            next_step = f"leave out what is built or downloaded: {unwatched.ignoring_too(root, 'node_modules/')}"
             yield warn("root.scanning", f"{name} is being scanned since {times.duration(since)}", why, next_step)
         return
     if coverage in {"whole", ""}:
         return
+    path = local_path(root.get("path", "?"))
     own, places = _parted(root)
     if backend in {"poll", "watchdog"}:
         why = own or "its file system tells too little"
         word = "polled" if backend == "poll" else "watched by watchdog, which may drop events"
-        fix = hints.uncovered(why)
-        # Where the file system is the reason nothing is wrong with provd; watchdog is somebody's choice.
-        level = warn if fix or backend == "watchdog" else note
+        fix = unwatched.fix(why, [path], rows)
+        # Where the file system is the reason, or polling was chosen, nothing is wrong; watchdog may drop events.
+        level = warn if fix or (backend == "watchdog" and sys.platform == "linux") else note
+        if not fix and (backend == "watchdog" or _CHOSEN in why):
+            fix = _UNCHOSEN if backend == "poll" or sys.platform == "linux" else _NOTHING
         yield level("root.polled", f"{name} is {word}", f"{why}; {_SLOWER}", fix or _LOCAL)
     elif coverage == "none":
-        yield fail(
-            "root.unwatched", f"{name} is not watched", own or roots.meaning(root), hints.uncovered(own) or _LOOK
-        )
+        fix = unwatched.fix(own, [path], rows)
+        yield fail("root.unwatched", f"{name} is not watched", own or roots.meaning(root), fix or _LOOK)
     elif own:
-        yield warn(
-            "root.doubted", f"{name} is watched, and its silence proves nothing", own, hints.uncovered(own) or _LOCAL
-        )
-    yield from _uncovered(name, places, number(root, "uncovered_more"))
+        fix = unwatched.fix(own, [path], rows)
+        yield warn("root.doubted", f"{name} is watched, and its silence proves nothing", own, fix or _LOCAL)
+    yield from _uncovered(name, places, number(root, "uncovered_more"), rows)
 
 
-def _parted(root: dict[str, Any]) -> tuple[str, dict[str, list[str]]]:
+def _parted(root: dict[str, Any]) -> tuple[str, dict[str, list[bytes]]]:
     """Why the root itself is not wholly watched, and the places in it, by their reasons."""
-    own, places = "", dict[str, list[str]]()
+    own, places = "", dict[str, list[bytes]]()
     for place in root.get("uncovered") or []:
         if not isinstance(place, dict):
             continue
@@ -92,17 +100,20 @@ def _parted(root: dict[str, Any]) -> tuple[str, dict[str, list[str]]]:
         if place.get("path") == root.get("path"):
             own = own or why
         else:
-            places.setdefault(why, []).append(output.name(place.get("path", "?")))
+            places.setdefault(why, []).append(local_path(place.get("path", "?")))
     return own, places
 
 
-def _uncovered(name: str, places: dict[str, list[str]], more: int) -> Iterator[Result]:
+def _uncovered(
+    name: str, places: dict[str, list[bytes]], more: int, rows: Sequence[dict[str, Any]]
+) -> Iterator[Result]:
     for index, (why, paths) in enumerate(list(places.items())[:_REASONS]):
         count = len(paths) + (more if index == 0 else 0)
-        one = f"{paths[0]} is not watched"
-        many = f"{count} places in {name} are not watched, {paths[0]} is the first"
-        fix = hints.uncovered(why)
-        level, fix = (warn, fix) if fix else (note, "nothing has to be done: what is there is found by reading")
+        first = output.name_of(paths[0])
+        one = f"{first} is not watched"
+        many = f"{count} places in {name} are not watched, {first} is the first"
+        fix = unwatched.fix(why, paths, rows)
+        level, fix = (warn, fix) if fix else (note, _NOTHING)
         yield level("root.uncovered", one if count == 1 else many, output.printable(why), fix)
 
 
