@@ -196,11 +196,13 @@ class Status:
     async def audit(self, asked: params.Audit, resolver: Resolver) -> dict[str, Any]:
         """`daemon.audit`: of all roots, or of the directory that was named and the roots in it."""
         directory = None if asked.root is None else (await resolver.place(asked.root)).need_scope()
-        trees = [path for path in self._roots.paths if self._roots.state(path).state != "gone"]
+        trees = list(self._roots.paths)
         if directory is not None:
             inside = self._roots.lies_in_another(directory)
             trees = [*([directory] if inside else []), *(path for path in trees if is_under(path, directory))]
-        told = await self._audit.run(list(dict.fromkeys(trees)), directory, asked.sample)
+        gone = {path for path in trees if path in self._roots.paths and self._roots.state(path).state == "gone"}
+        there = [path for path in dict.fromkeys(trees) if path not in gone]
+        told = await self._audit.run(there, directory, asked.sample, gone=gone)
         self._audits["count"] += 1
         self._audits["files"] += told["files"]
         self._audits["mismatches"] += len(told["mismatches"])

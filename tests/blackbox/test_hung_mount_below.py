@@ -75,6 +75,17 @@ def it_is_well_and_nothing_is_told_of_it(daemon: Daemon, hung: Hung) -> None:
     assert not hung.hangs
 
 
+def an_audit_looks_beside_it_and_says_so(daemon: Daemon, hung: Hung) -> None:
+    daemon.start().scanned()
+    works(daemon, "sub/beside")
+    hung.hangs = True
+    told = daemon.rpc("daemon.audit")
+    assert told["files"] == 1
+    assert told["mismatches"] == []
+    assert told["skipped"]["count"] == 1
+    assert told["skipped"]["places"][0]["path"] == f"{daemon.root}/sub/hung"
+
+
 def a_start_on_it_is_refused(daemon: Daemon, hung: Hung) -> None:
     hung.hangs = True
     daemon.roots = [f"{daemon.root}/sub/hung"]
@@ -102,7 +113,7 @@ def a_restart_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> Non
     assert pid != daemon.process.pid
 
 
-CASES = [name for name in list(globals()) if name.startswith(("a_", "the_dir", "it_"))]
+CASES = [name for name in list(globals()) if name.startswith(("a_", "an_", "the_dir", "it_"))]
 
 
 def run(case: str, home: str) -> None:

@@ -157,6 +157,24 @@ def test_audit(cli: Cli) -> None:
     assert cli("audit", code=1).out.endswith("\n1 file compared, 1 differs\n")
 
 
+def test_an_audit_says_what_it_did_not_look_at(cli: Cli) -> None:
+    places = [{"path": "/r/hung", "why": "it does not answer"}]
+    cli.fake.answers["daemon.audit"] = answer = {
+        "files": 2,
+        "mismatches": [],
+        "skipped": {"count": 3, "places": places},
+    }
+    assert cli("audit", code=4).out == (
+        "? unknown  /r/hung  not looked at: it does not answer\n"
+        "and 2 more that were not looked at\n"
+        "2 files compared, 0 differ, 3 places not looked at\n"
+    )
+    assert cli("audit", "--json", code=4).json == answer
+    mismatch = {"path": "/r/a", "why": "stat differs", "was": "absent", "is": "file"}
+    cli.fake.answers["daemon.audit"] = answer | {"mismatches": [mismatch], "skipped": {"count": 1, "places": places}}
+    assert cli("audit", code=1).out.endswith("\n2 files compared, 1 differs, 1 place not looked at\n")
+
+
 def test_watch(cli: Cli) -> None:
     cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, "root.list": _ROOTS}
 
