@@ -216,7 +216,7 @@ class Audit:
         """
         listed = partial(listing_at_once, mounts=self._workers.mounts.now())  # what may hang in them is not asked
         found = await self._workers.each(listed, directories, _LISTING, apart=True)
-        out = []
+        out: list[tuple[bytes, Mapping[bytes, State], Mapping[bytes, Row]]] = []
         assert self._table is not None
         with self._store.view() as view:
             table = self._table(view)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from provd import __version__, elsewhere, places, services
 from provd.cli import background, holding, names, output
 from provd.cli.command import Failure, Usage
-from provd.cli.process import NAP, Process
+from provd.cli.process import NAP, Process, next_step
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 from provd.services import ServiceError
 
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 _LOOK: Final = 0.1
 """Seconds between two looks at a lock, while a process ends."""
+_LAST: Final = 1.0
+"""Seconds for which the process of a daemon that gave its state back is waited for."""
+_GONE_ON: Final = (
+    "its state is free, but its process {pid} is still there: a file system that does not answer may hold it"
+)
 _NAMED: Final = ("PROVD_SOCKET", "PROVD_STATE_DIR")
 
 
@@ -163,13 +168,18 @@ def _state_of(client: Client) -> str:
     return os.fsdecode(local_path(client.call("daemon.status").get("state", "")))
 
 
-def end(client: Client, timeout: float, state: str | None = None) -> None:
-    """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable.
+def end(client: Client, timeout: float, state: str) -> None:
+    """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable, RpcError.
 
-    With `state` it is enough that nobody holds the lock of that directory: a thread in a hung file system may keep
-    the process for ever.
+    A thread in a hung file system may keep the process for ever: where it holds the lock of its state directory no
+    more, it is a daemon no more, so it is only waited for a little, and the rest is said. `state` is that directory as
+    far as the caller knows.
     """
     with Process.of(client) as process:
+        held = _lock_of(process, state)
+        if held is None and process.pid is not None:
+            state = _state_of(client)
+            held = _lock_of(process, state)
         client.call("daemon.shutdown")
         deadline = time.monotonic() + timeout
         client.timeout = timeout
@@ -178,11 +188,27 @@ def end(client: Client, timeout: float, state: str | None = None) -> None:
             client.wait_closed()
         except ProvdUnreachable:
             message = f"{said} and is still there after {timeout:g} s"
-            raise Failure(message, "see what it logs, or end its process: provd status has the pid") from None
+            hint = "see what it logs, or end its process: provd status has the pid"
+            raise Failure(message, next_step(process.pid, hint)) from None
+        if held is None:  # nothing but its process tells, if that is seen from here
+            if not process.ended(deadline):
+                raise _stays(said, process.pid, timeout)
+            return
         while not process.ended(min(deadline, time.monotonic() + _LOOK)):
-            if state is not None and holding.holder(state) is None:
+            if holding.holder(state) != held:
+                if not process.ended(min(deadline, time.monotonic() + _LAST)):
+                    output.warn(_GONE_ON.format(pid=process.pid))
                 return
-            if time.monotonic() < deadline:
-                continue
-            message = f"{said} and its process {process.pid} still runs after {timeout:g} s"
-            raise Failure(message, f"see what it logs, or end it: kill {process.pid}")
+            if time.monotonic() >= deadline:
+                raise _stays(said, process.pid, timeout)
+
+
+def _lock_of(process: Process, state: str) -> holding.Holder | None:
+    """What the lock of a state directory says, where it is that of the process."""
+    held = holding.holder(state)
+    return held if held is not None and held.pid == process.pid else None
+
+
+def _stays(said: str, pid: int | None, timeout: float) -> Failure:
+    message = f"{said} and its process {pid} still runs after {timeout:g} s"
+    return Failure(message, next_step(pid, f"see what it logs, or end it: kill {pid}"))

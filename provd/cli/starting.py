@@ -96,7 +96,7 @@ def stop(timeout: float, at: Place) -> int:
         output.note(f"stopped {service.name}")
         return 0
     with _there(at, socket, timeout) as client:
-        serving.end(client, timeout)
+        serving.end(client, timeout, places.state_dir(at.state))
     output.note("stopped")
     return 0
 

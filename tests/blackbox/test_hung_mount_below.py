@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -73,6 +74,31 @@ def it_is_well_and_nothing_is_told_of_it(daemon: Daemon, hung: Hung) -> None:
         works(daemon, name)
     assert not [r for r in records_since(daemon.connect(), start) if r.get("path", "").startswith(daemon.root + "/sub")]
     assert not hung.hangs
+
+
+def a_stop_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
+    hung.hangs = True
+    daemon.roots = []
+    daemon.start()
+    daemon.rpc("root.add", path=daemon.root)
+    works(daemon, "new")
+    with contextlib.suppress(Exception):
+        daemon.connect().call("deps.check", deps=[f"file:{daemon.root}/sub/hung/x"], as_of="put", timeout_ms=100)
+    daemon.disconnect()
+    words = ["--socket", daemon.socket, "--timeout", str(HANG)]  # that it keeps its state elsewhere is not told
+    done = subprocess.run(
+        [sys.executable, "-m", "provd", "stop", *words],
+        env=clean_environment(daemon.home),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("stopped\n")
+    assert "its state is free" in done.stderr
+    with open(os.path.join(daemon.state, "lock"), encoding="utf-8") as lock:
+        assert lock.read() == ""
 
 
 def an_audit_looks_beside_it_and_says_so(daemon: Daemon, hung: Hung) -> None:

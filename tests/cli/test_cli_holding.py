@@ -70,10 +70,13 @@ def test_stop_waits_for_a_stopped_process_as_long_as_it_was_told(home: Home) -> 
     os.kill(pid, signal.SIGSTOP)
     try:
         said = home.provd("stop", "--timeout", "0.5", code=3).err
+        other = [f"--socket={home.path}/other", "--timeout", "0.5"]
+        elsewhere = home.provd("start", *other, code=3).err
     finally:
         os.kill(pid, signal.SIGCONT)
     assert "did not answer within" in said
-    assert str(pid) in said
+    for told in (said, elsewhere):
+        assert f"kill -CONT {pid}" in told
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root meets a directory of another user that it may write to")

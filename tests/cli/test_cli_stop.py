@@ -147,6 +147,17 @@ def test_a_process_that_stays(cli: Cli, lingering: Callable[..., subprocess.Pope
     assert stub.poll() is None
 
 
+def test_a_process_that_is_stopped_while_it_ends(
+    cli: Cli, lingering: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = lingering()
+    monkeypatch.setattr(process, "state", lambda _: "T")
+
+    said = cli("stop", "--socket", "slow", "--timeout", "0.1", code=5).err
+
+    assert said.endswith(f"let it go on: kill -CONT {stub.pid}\n")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only there the system names the peer")
 def test_a_number_of_another_namespace_is_nobody_here(
     cli: Cli, lingering: Callable[..., subprocess.Popen[bytes]]
