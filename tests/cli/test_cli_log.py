@@ -37,7 +37,19 @@ _RECORDS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"type": "action", "event": "end", "id": 5, "outcome": "done", "writes": []}, "end 5 done"),
     ({"type": "entry", "event": "put", "key": "k", "root": "/r", "version": 7}, "put k version 7 in /r"),
-    ({"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7}, "late k version 7 in global"),
+    (
+        {"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7},
+        "late k into the archive, version 7 stands in global",
+    ),
+    ({"type": "entry", "event": "imported", "key": "k", "root": "/r", "version": 7}, "imported k version 7 in /r"),
+    (
+        {"type": "entry", "event": "imported", "key": "k", "root": "/r", "version": 7, "archived": True},
+        "imported k into the archive, version 7 stands in /r",
+    ),
+    (
+        {"type": "entry", "event": "imported", "key": "k", "root": "/r", "version": 0, "archived": True},
+        "imported k into the archive in /r",
+    ),
     (_mutation("created", "/r/n", digest_state="pending", actor={"unknown": True}), "+ created /r/n (not hashed yet)"),
     (_mutation("created", "/r/n", digest=_A, digest_state="done"), "+ created /r/n xxh3:aaaaaaaaaaaa…"),
     (_mutation("modified", "/r/n", digest_state="superseded"), "~ modified /r/n (changed again before it was hashed)"),
