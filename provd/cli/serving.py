@@ -30,6 +30,8 @@ _LAST: Final = 1.0
 _GONE_ON: Final = (
     "its state is free, but its process {pid} is still there: a file system that does not answer may hold it"
 )
+IN_THE_FILE: Final = "set watch.backend in the configuration, then: provd restart"
+"""How an installed service gets another way of watching."""
 _NAMED: Final = ("PROVD_SOCKET", "PROVD_STATE_DIR")
 
 
@@ -129,8 +131,11 @@ def add(client: Client, roots: Sequence[bytes]) -> None:
         client.call("root.add", path=wire_path(root), wait=False)
 
 
-def already(client: Client, at: Place, roots: Sequence[bytes]) -> None:
-    """Takes the daemon that runs for the one that was to be started; raises Failure where it is another."""
+def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | None) -> None:
+    """Takes the daemon that runs for the one that was to be started; raises Failure where it is another.
+
+    What was asked for and is otherwise there is said: it takes another start.
+    """
     same_state(client, at)
     before = client.hello()["roots"]
     add(client, roots)
@@ -142,6 +147,29 @@ def already(client: Client, at: Place, roots: Sequence[bytes]) -> None:
     watches_any(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
+    _differs(client, at, backend)
+
+
+def _differs(client: Client, at: Place, backend: str | None) -> None:
+    """Says which choices of this command the daemon that runs does not have, and what would change that."""
+    place = places.config_place()
+    if backend is None and not place.named:
+        return
+    try:
+        told = client.call("daemon.config")
+        uses, read = told["settings"]["watch.backend"]["value"], os.fsdecode(local_path(told["path"]))
+    except (RpcError, KeyError):  # an older daemon does not tell
+        return
+    named = (("--socket", at.socket), ("--state", at.state))
+    again = "".join(f" {word} {output.quoted(path)}" for word, path in named if path)
+    if backend is not None and uses != backend:
+        hint = f"provd restart --backend {backend}{again}"
+        if meant(client.path) is not None:
+            hint = IN_THE_FILE
+        output.warn(f"--backend {backend} was not taken: it runs with watch.backend {uses}; to change that: {hint}")
+    if place.named and read != place.path:
+        message = f"{place.source} names {place.path}, and it runs with the configuration {read}"
+        output.warn(f"{message}; to change that: provd restart{again}")
 
 
 def watches_any(client: Client) -> None:

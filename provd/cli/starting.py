@@ -65,7 +65,7 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
     client = background.reached(socket, timeout)
     if client is not None:
         with client:
-            serving.already(client, at, directories)
+            serving.already(client, at, directories, backend)
         return 0
     service = serving.meant(socket)
     if service is None:
@@ -194,7 +194,7 @@ def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, don
             serving.watches_any(client)
         return
     with at.connect(timeout) as client:  # somebody else was quicker
-        serving.already(client, at, wanted.roots)
+        serving.already(client, at, wanted.roots, wanted.backend)
 
 
 def _as_a_service(
@@ -216,4 +216,4 @@ def _as_a_service(
 def _no_backend(backend: str | None, service: Service) -> None:
     if backend is not None:
         message = f"--backend is for a daemon in the background, and {service.name} is installed"
-        raise Usage(message, "set watch.backend in the configuration, then: provd restart")
+        raise Usage(message, serving.IN_THE_FILE)

@@ -123,6 +123,9 @@ def test_start_stop_and_restart_are_the_managers(managed: Home) -> None:
     assert managed.provd("start", "--root", managed.root).err.startswith("started provd.service (pid ")
     before = managed.hello()
     assert managed.provd("start").err == f"already running (pid {before['pid']})\n"
+    assert managed.provd("start", "--backend", "poll").err.endswith(
+        "runs with watch.backend auto; to change that: set watch.backend in the configuration, then: provd restart\n"
+    )
     assert managed.provd("restart").err.startswith("restarted provd.service (pid ")
     assert managed.hello()["pid"] != before["pid"]
     assert managed.hello()["roots"] == [managed.root]
