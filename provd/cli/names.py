@@ -20,12 +20,18 @@ if TYPE_CHECKING:
 _WORD: Final = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):")
 PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
 PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
+_IDLE: Final = re.compile(rb"/(?:\.?/)+")
 _SPECIAL: Final = re.compile(rb"[*?\[]")
 
 
 def absolute(argument: str) -> bytes:
     """The path that an argument names, absolute and otherwise as it was typed."""
     return _joined(os.fsencode(argument), b"")
+
+
+def spelled(path: bytes) -> bytes:
+    """The shortest spelling of an absolute path: without `//` and `/./`, which mean nothing; `..` may, and stays."""
+    return _IDLE.sub(b"/", path)
 
 
 def path(argument: str) -> WirePath:

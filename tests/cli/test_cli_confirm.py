@@ -68,9 +68,11 @@ def test_it_is_fresh_by_the_sums_of_what_was_read(cli: RealCli) -> None:
     _write("f", "one\n")
     cli("put", "summed", "--value", "v", "--sums", _sums("f"))
     _write("f", "two\n")
-    sums = _sums("f")
+    os.makedirs("d", exist_ok=True)
 
-    assert "fresh    summed" in cli("confirm", "summed", "--sums", sums).out
+    for name in ("f", "./f", ".//f", os.path.abspath("f"), f"{os.getcwd()}//./f"):
+        assert "fresh    summed" in cli("confirm", "summed", "--sums", _sums(name)).out, name
+    assert "does not rest on" in cli("confirm", "summed", "--sums", _sums("d/../f"), code=2).err
     assert _about(cli, "summed")["deps"][0]["digest"].startswith("sha256:")
 
 

@@ -343,6 +343,13 @@ def test_action_begin(cli: Cli) -> None:
     assert cli("action", "begin", "--write", "/f", "--json").json == answer
     cli.fake.answers["action.begin"] = answer | {"affects": {"count": 1, "keys": ["a"]}}
     assert cli("action", "begin", "--write", "/f").err == "affects 1 entry: a\n"
+    cli.fake.answers["action.begin"] = answer | {"ended": True}
+    got = cli("action", "begin", "--write", "/f", "--op", "again", code=5)
+    assert (got.out, got.err) == (
+        "",
+        f"provd: nothing was begun: --op again began action {answer['id']}, and that has ended\n"
+        "  next: give another --op for another action\n",
+    )
 
 
 def test_action_record_and_end(cli: Cli) -> None:
