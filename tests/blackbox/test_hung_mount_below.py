@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -82,8 +81,6 @@ def a_stop_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
     daemon.start()
     daemon.rpc("root.add", path=daemon.root)
     works(daemon, "new")
-    with contextlib.suppress(Exception):
-        daemon.connect().call("deps.check", deps=[f"file:{daemon.root}/sub/hung/x"], as_of="put", timeout_ms=100)
     daemon.disconnect()
     words = ["--socket", daemon.socket, "--timeout", str(HANG)]  # that it keeps its state elsewhere is not told
     done = subprocess.run(

@@ -8,13 +8,15 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence
+from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence, fake
 
 from provd.cli import command, holding, process
 from provd.client import MAX_LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
+
+__all__ = ["fake"]
 
 _COMMANDS = [
     ["check", "k"],
@@ -39,12 +41,6 @@ _COMMANDS = [
     ["status", "--json"],
     ["stop"],
 ]
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDaemon]:
-    with FakeDaemon() as daemon:
-        yield daemon
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from fake_daemon import Cli, FakeDaemon, Refusal, in_turn, verdict
-from real_cli import RealCli
+from real_cli import RealCli, cli
 from support import RpcError
 
 from provd.cli import exact
@@ -17,12 +17,8 @@ from provd.cli.exact import ExactClient, Written
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from support import Daemon
 
-
-@pytest.fixture
-def cli(module_daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RealCli:
-    return RealCli(module_daemon, capsys, monkeypatch)
+__all__ = ["cli"]
 
 
 @pytest.fixture

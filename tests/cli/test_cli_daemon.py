@@ -7,27 +7,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import HELLO, Cli, FakeDaemon, Hangup, Refusal
+from fake_daemon import HELLO, Cli, Hangup, Refusal, cli, fake
 
 import provd
 from provd import __version__
 from provd.core.errors import StoreUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+__all__ = ["cli", "fake"]
 
 _ROOTS = {"roots": [{"path": "/r", "state": "watching", "backend": "inotify", "coverage": "whole"}]}
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDaemon]:
-    with FakeDaemon() as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(fake, capsys, monkeypatch)
 
 
 def _daemon(monkeypatch: pytest.MonkeyPatch, main: Callable[[Any], Any]) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctoring import ROOT, Doctor
-from fake_daemon import Cli, FakeDaemon, Hangup, Raw, Refusal, Silence
+from doctoring import ROOT, Doctor, doctor
+from fake_daemon import Hangup, Raw, Refusal, Silence, cli, fake
 
 from provd import services
 from provd.cli.doctor import keeping
@@ -18,20 +18,11 @@ from provd.cli.holding import Holder
 from provd.services import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
+
+__all__ = ["cli", "doctor", "fake"]
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
-        yield Cli(daemon, capsys, monkeypatch)
-
-
-@pytest.fixture
-def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    return Doctor(cli, monkeypatch)
 
 
 # ---- the unit

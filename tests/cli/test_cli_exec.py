@@ -13,13 +13,15 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import pytest
-from real_cli import RealCli
+from real_cli import RealCli, cli
 from support import HANG, records_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support import Daemon
+
+__all__ = ["cli"]
 
 _EXEC: Final = [sys.executable, "-m", "provd", "exec"]
 _WAITER: Final = """
@@ -46,11 +48,6 @@ while os.read(reading, 1)[0] != signal.SIGUSR1:
     pass
 print("count", len(count), flush=True)
 """
-
-
-@pytest.fixture
-def cli(module_daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RealCli:
-    return RealCli(module_daemon, capsys, monkeypatch)
 
 
 @pytest.fixture

@@ -9,20 +9,15 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from starting import Home, end
+from starting import Home, end, home
 from support import HANG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
+
+__all__ = ["home"]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc/locks tells who holds a lock")
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
-    yield home
-    home.close()
 
 
 def test_stop_finds_the_daemon_of_a_state_by_its_lock(home: Home) -> None:

@@ -7,10 +7,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Stream, in_turn
+from fake_daemon import Cli, FakeDaemon, Stream, cli, in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["cli"]
 
 _AT = "1700000000123456789"
 _A = "xxh3:" + "a" * 32
@@ -81,11 +83,6 @@ def _seqs(out: str) -> list[int]:
 def fake() -> Iterator[FakeDaemon]:
     with FakeDaemon(log_clock={"clock": "c:9"}, daemon_status={"oldest": "c:0"}) as daemon:
         yield daemon
-
-
-@pytest.fixture
-def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(fake, capsys, monkeypatch)
 
 
 def test_clock(cli: Cli) -> None:

@@ -8,35 +8,24 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_daemon import Cli, FakeDaemon
-from starting import Home
+from fake_daemon import Cli, cli, fake
+from starting import Home, home
 from support import HANG
 
 from provd import services
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
+
+__all__ = ["cli", "fake", "home"]
 
 _USER = pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux")
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
-    yield home
-    home.close()
 
 
 @pytest.fixture
 def managed(home: Home) -> Home:
     home.with_systemd()
     return home
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as fake:
-        yield Cli(fake, capsys, monkeypatch)
 
 
 def _tree(path: str) -> set[str]:

@@ -12,13 +12,15 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from starting import Home, end
+from starting import Home, end, home
 from support import HANG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from support import Daemon
+
+__all__ = ["home"]
 
 _LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what is looked at here")
 
@@ -26,13 +28,6 @@ _LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what is
 def read(path: str) -> str:
     with open(path) as file:
         return file.read()
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
-    yield home
-    home.close()
 
 
 def test_start_answers_and_leaves_a_daemon_of_its_own(home: Home) -> None:

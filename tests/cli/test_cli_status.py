@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctoring import ROOT, Doctor, ago, status
-from fake_daemon import Cli, FakeDaemon, Hangup
+from doctoring import ROOT, Doctor, ago, doctor, status
+from fake_daemon import Hangup, cli, fake
 from support import Workspace
 
 from provd import __file__ as package
@@ -19,21 +19,11 @@ from provd.cli.doctor import facts
 from provd.services import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
+
+__all__ = ["cli", "doctor", "fake"]
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
-        yield Cli(daemon, capsys, monkeypatch)
-
-
-@pytest.fixture
-def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    monkeypatch.setenv("TZ", "UTC")
-    return Doctor(cli, monkeypatch)
 
 
 _WELL = """\

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Hangup, Silence, Stream
+from fake_daemon import Cli, Hangup, Silence, Stream, cli, fake
 
 from provd.cli import command, process
 from provd.client import Client
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from support import Daemon
+
+__all__ = ["cli", "fake"]
 
 _HANG = 60
 _STUB = """
@@ -38,12 +40,6 @@ with connection, connection.makefile("rb") as lines:
 sys.stdin.read()
 """
 """A daemon that closes its connections when it is told to stop, and ends when its stdin does."""
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as fake:
-        yield Cli(fake, capsys, monkeypatch)
 
 
 @pytest.fixture
