@@ -43,6 +43,7 @@ SILENT: Final = "its file system does not answer"
 APART: Final = "on it lies another file system, which may hang and is not watched"
 RESTLESS: Final = "it changed each time that it was looked at"
 GONE: Final = "the root is gone"
+UNWATCHED: Final = "no root holds it, so the log knows nothing of it"
 
 State = tuple[str, int, int, int, int]
 """The parts of a `core.mutation.State`: sort, size, times of modification and change (ns), inode."""
@@ -116,15 +117,16 @@ class Audit:
         self._uncovered = uncovered
 
     async def run(
-        self, roots: Sequence[bytes], scope: bytes | None, sample: int | None, *, gone: Iterable[bytes] = ()
+        self, roots: Sequence[bytes], scope: bytes | None, sample: int | None, skipped: Mapping[bytes, str]
     ) -> dict[str, Any]:
         """Compares `roots` with the table, and what entries of `scope` (None: all) and the table have digests of.
 
-        At most `sample` files are read for that; `gone` are roots that cannot be compared. Returns `{files, mismatches,
-        skipped: {count, places: [{path, why}]}}`: how many were compared, what differs, and what was not looked at.
+        At most `sample` files are read for that; `skipped` is what the caller leaves out, and why. Returns `{files,
+        mismatches, skipped: {count, places: [{path, why}]}}`: how many were compared, what differs, and what was not
+        looked at.
         """
         walked = await self._compare(roots)
-        walked.skipped |= dict.fromkeys(gone, GONE)
+        walked.skipped |= skipped
         believed = await asyncio.to_thread(self._believed, scope)
         for path, (state, digest) in walked.digests.items():
             kept = believed.setdefault(Reading(Kind.FILE, path, "xxh3"), {})

@@ -129,7 +129,7 @@ class Bench:
         return found
 
     async def run(self, *roots: bytes, sample: int | None = None) -> dict[str, Any]:
-        return await self.audit.run(roots, None, sample)
+        return await self.audit.run(roots, None, sample, {})
 
 
 def audit(tmp_path: Path, body: Any) -> None:
@@ -282,7 +282,7 @@ def test_what_cannot_be_looked_at_is_told_with_the_reason(tmp_path: Path, monkey
 
         monkeypatch.setattr("provd.audit.listing_at_once", listed)
         bench.unreadable = {root + b"/unread/file"}
-        told = await bench.audit.run([root], None, None, gone=[b"/gone/root"])
+        told = await bench.audit.run([root], None, None, {b"/gone/root": GONE})
         assert skipped(told) == {
             b"/gone/root": GONE,
             root + b"/closed": "it could not be listed: no",
@@ -300,7 +300,7 @@ def test_what_cannot_be_looked_at_is_told_with_the_reason(tmp_path: Path, monkey
 def test_of_many_places_that_were_not_looked_at_the_first_are_named(tmp_path: Path) -> None:
     async def body(bench: Bench, root: bytes) -> None:
         gone = [b"/gone/%03d" % number for number in range(MOST_TOLD + 2)]
-        told = await bench.audit.run([root], None, None, gone=reversed(gone))
+        told = await bench.audit.run([root], None, None, dict.fromkeys(reversed(gone), GONE))
         assert told["skipped"]["count"] == MOST_TOLD + 2
         assert list(skipped(told)) == gone[:MOST_TOLD]
 
