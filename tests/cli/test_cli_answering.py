@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence, fake
 
 from provd.cli import command, holding, process
 from provd.client import MAX_LINE
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["fake"]
 

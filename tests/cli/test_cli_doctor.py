@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from doctoring import ROOT, Doctor, ago, doctor, gap
@@ -15,9 +15,6 @@ from provd.cli.doctor.facts import Facts
 from provd.cli.doctor.reaching import _KINDS
 from provd.cli.doctor.results import Check, Result, examine, to_json
 from provd.cli.holding import Holder
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["cli", "doctor", "fake"]
 

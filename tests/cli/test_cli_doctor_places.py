@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from doctoring import ROOT, Doctor, doctor
@@ -16,9 +16,6 @@ from provd.cli.doctor import keeping
 from provd.cli.doctor.facts import Directory, Facts
 from provd.cli.holding import Holder
 from provd.services import Service
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["cli", "doctor", "fake"]
 

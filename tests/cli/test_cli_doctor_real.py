@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from real_doctor import Json, changed, doctor, home, news, set_clock
@@ -20,9 +19,6 @@ from support import Daemon, Workspace, clean_environment
 
 from provd.core.records import ALL, Gap
 from provd.store import Store
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["home"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -11,9 +10,6 @@ from fake_daemon import Cli, cli, fake
 
 from provd.cli.app import app, modules
 from provd.cli.command import Command, Group
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["cli", "fake"]
 

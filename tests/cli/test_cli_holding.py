@@ -6,14 +6,10 @@ import os
 import select
 import signal
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from starting import Home, end, home
 from support import HANG
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["home"]
 

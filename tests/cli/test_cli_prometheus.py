@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from doctoring import ROOT, ago, status
@@ -17,9 +17,6 @@ from support import Workspace
 from provd import __file__ as package
 from provd import __version__
 from provd.cli import main, prometheus
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["cli", "fake"]
 

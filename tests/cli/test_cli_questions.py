@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fake_daemon import Cli, Hangup, Refusal, cli, fake, verdict
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["cli", "fake"]
 

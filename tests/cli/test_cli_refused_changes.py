@@ -7,16 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from starting import Home, home
 from support import HANG
 
 from provd.services import Ran, Systemd
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["home"]
 

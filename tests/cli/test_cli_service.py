@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from fake_daemon import Cli, cli, fake
@@ -13,9 +12,6 @@ from starting import Home, home
 from support import HANG
 
 from provd import services
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["cli", "fake", "home"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from doctoring import ROOT, Doctor, ago, doctor, status
@@ -17,9 +17,6 @@ from provd import __version__, services
 from provd.cli import main
 from provd.cli.doctor import facts
 from provd.services import Service
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["cli", "doctor", "fake"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from fake_daemon import Cli, cli, fake
@@ -12,9 +11,6 @@ from provd.cli import codes
 from provd.cli.app import modules
 from provd.cli.topics import TOPICS
 from provd.core.dependency import Kind
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["cli", "fake"]
 

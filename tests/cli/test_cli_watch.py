@@ -1,0 +1,145 @@
+"""watch: roots and what is not watched, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fake_daemon import Cli, cli, fake
+
+__all__ = ["cli", "fake"]
+
+_ROOTS = {"roots": [{"path": "/r", "state": "watching", "backend": "inotify", "coverage": "whole"}]}
+
+
+def test_watch(cli: Cli) -> None:
+    cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, "root.list": _ROOTS}
+
+    assert cli("watch", "add", "a", "--ignore", "x/", "--no-wait").out == "watching /r: all of it is watched\n"
+    assert cli.fake.params_of("root.add") == {"path": f"{cli.here}/a", "ignore": ["x/"], "wait": False}
+    assert cli("watch", "add", b"/\xff", "--json").json == _ROOTS
+    assert cli.fake.params_of("root.add") == {"path": {"b64": "L/8="}}
+    assert cli("watch", "rm", "/r").err == "no longer watched: /r\n"
+    assert cli("watch", "rm", "/r", "--json").json == {"roots": []}
+    assert [line.split() for line in cli("watch", "ls").out.splitlines()] == [
+        ["ROOT", "STATE", "BACKEND", "COVERAGE", "MEANING"],
+        ["/r", "watching", "inotify", "whole", "all", "of", "it", "is", "watched"],
+    ]
+    assert cli("watch", "ls", "--json").json == _ROOTS
+    assert "DIR" in cli("watch", "add", code=2).err
+
+
+_HERE = {"path": "/r"}
+_POLLED = {"why": "polled every 10 s: silence proves nothing"}
+_GONE = "the directory is gone, or another stands in its place"
+_ROOT_WORDS: list[tuple[dict[str, Any], str, str]] = [
+    ({"state": "gone", "why": "it was replaced"}, "added", "it was replaced"),
+    ({"state": "gone"}, "added", _GONE),
+    ({"state": "gone", "coverage": "whole"}, "added", _GONE),
+    ({"state": "watching", "coverage": "whole", "files": 1234, "directories": 1}, "watching", "all of it is watched"),
+    (
+        {"state": "degraded", "coverage": "partial"},
+        "watching",
+        "watched in part: what its silence hides is found by reading",
+    ),
+    ({"state": "watching", "coverage": "partial", "why": "limit"}, "watching", "watched in part: limit"),
+    (
+        {"state": "scanning", "backend": "poll", "coverage": "none", "why": ""},
+        "added",
+        "first scan: until it is done, answers are by reading",
+    ),
+    ({"state": "degraded", "backend": "inotify", "coverage": "none", "why": "full"}, "added", "not watched: full"),
+    ({"state": "degraded", "coverage": "none"}, "added", "not watched: answers are by reading"),
+    ({"state": "watching", "coverage": "\x1bnovel"}, "added", "\\x1bnovel"),
+]
+
+
+@pytest.mark.parametrize(("root", "word", "told"), _ROOT_WORDS)
+def test_roots_in_words(cli: Cli, root: dict[str, Any], word: str, told: str) -> None:
+    here = {"path": f"{cli.here}/a"} | root
+    cli.fake.answers |= {"root.add": {"roots": [{"path": "/other"} | root, here]}, "root.list": {"roots": [here]}}
+
+    holds = " (1,234 files in 1 directory)" if "files" in root else ""
+    assert cli("watch", "add", "a/../a").out == f"{word} {cli.here}/a: {told}{holds}\n"
+    assert cli("watch", "ls").out.splitlines()[1].endswith(f"  {told}")
+
+
+def test_a_root_that_is_uncovered_itself_is_told_in_its_own_line(cli: Cli) -> None:
+    polled = {"state": "watching", "coverage": "partial", "uncovered": [{"path": "/r"} | _POLLED]}
+    named = {"state": "watching", "coverage": "partial", "uncovered": ["/r"]} | _POLLED
+    cli.fake.answers["root.list"] = {"roots": [_HERE | polled, _HERE | named]}
+
+    rows = cli("watch", "ls").out.splitlines()
+
+    assert len(rows) == 3
+    assert all(row.endswith(f"  watched in part: {_POLLED['why']}") for row in rows[1:])
+
+
+def _uncovered(why: str, count: int, **fields: Any) -> dict[str, Any]:
+    places = [{"path": f"/r/{n}", "why": why} for n in range(count)]
+    return _HERE | {"state": "degraded", "backend": "inotify", "coverage": "partial", "uncovered": places} | fields
+
+
+_LIMIT = "watch limit reached: raise fs.inotify.max_user_watches (now 8192)"
+_FIXES = [
+    (_LIMIT, "sudo sysctl fs.inotify.max_user_watches=524288 (to keep it: a line in /etc/sysctl.d/)"),
+    (
+        "raise fs.inotify.max_user_watches (now 524288)",
+        "sudo sysctl fs.inotify.max_user_watches=1048576 (to keep it: a line in /etc/sysctl.d/)",
+    ),
+    (
+        "no instance left: fs.inotify.max_user_instances is 128",
+        "sudo sysctl fs.inotify.max_user_instances=1024 (to keep it: a line in /etc/sysctl.d/), then start provd again",
+    ),
+    (
+        "the namespace's limit: user.max_inotify_watches",
+        "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace",
+    ),
+    (
+        "no permission to read the directory",
+        "make the directory readable for the daemon's user (chmod u+rx), or ignore it: provd watch add --ignore",
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "fix"), _FIXES)
+def test_what_is_not_watched_is_named_with_its_fix(cli: Cli, why: str, fix: str) -> None:
+    root = _uncovered(why, 5, uncovered_more=39)
+    cli.fake.answers |= {name: {"roots": [root]} for name in ("root.list", "root.add", "daemon.status")}
+    expected = [
+        *(f"not watched: /r/{n} ({why})" for n in range(3)),
+        "and 41 more: provd watch ls --json",
+        f"next: {fix}",
+    ]
+
+    assert [line.strip() for line in cli("watch", "ls").out.splitlines()[2:]] == expected
+    assert [line.strip() for line in cli("watch", "add", "/r").out.splitlines()[1:]] == expected
+    status = [line.strip() for line in cli("status").out.splitlines()]
+    at = status.index(expected[0])
+    assert status[at : at + 5] == expected
+
+
+def test_a_reason_without_a_fix_has_none(cli: Cli) -> None:
+    cli.fake.answers["root.list"] = {"roots": [_uncovered("another file system is mounted there", 1)]}
+
+    out = cli("watch", "ls").out
+
+    assert "not watched: /r/0 (another file system is mounted there)" in out
+    assert "next: " not in out
+    assert "more" not in out
+
+
+def test_directories_that_are_not_watched_one_by_one_are_not_counted(cli: Cli) -> None:
+    polled = _HERE | {"state": "watching", "coverage": "partial", "files": 1, "directories": 0}
+    gone = {"path": "/g", "state": "gone", "coverage": "none", "files": 1, "directories": 0}
+    cli.fake.answers["daemon.status"] = {"roots": [polled, gone]}
+
+    assert [line.split()[1:] for line in cli("status").out.splitlines() if "holds" in line] == [["1", "file"]]
+
+
+def test_watch_ls_of_nothing(cli: Cli) -> None:
+    cli.fake.answers["root.list"] = {"roots": []}
+
+    got = cli("watch", "ls")
+
+    assert (got.out, got.err) == ("", "no roots: provd watch add DIR\n")
