@@ -86,7 +86,8 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
 def stop(timeout: float, at: Place) -> int:
     """Stop the daemon and wait until its process has ended. Exit: 0 stopped, 3 there was none.
 
-    A service stays installed: it starts again with the next login or boot, or by provd start.
+    A service stays installed: it starts again with the next login or boot, or by provd start. Where a
+    file system that does not answer holds the process, it is stopped once its state is free, and that is said.
     """
     socket = places.socket_path(at.socket, at.state)
     service = serving.meant(socket)
