@@ -205,7 +205,10 @@ class Client:
         return answer
 
     def begin(self, writes: Iterable[Any], **params: Any) -> Json:
-        """Declare an action before it is done: `{"id", "clock", "affects"}`."""
+        """Declare an action before it is done: `{"id", "clock", "affects"}`.
+
+        With `"ended": true` its `op` began an action that has ended: nothing is open.
+        """
         answer: Json = self.call("action.begin", writes=list(writes), **params)
         return answer
 

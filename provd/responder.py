@@ -141,6 +141,9 @@ class Responder:
         row = self._row(entry)
         row["clock_of_entry"] = row.pop("clock")
         row["record"] = entry.renewed
+        with self._store.view() as view:
+            if getattr(view.record(entry.renewed), "event", None) is records.EntryEvent.IMPORTED:
+                row["imported"] = True
         return row | records.wire_scope(entry.id.scope) | {"deps": deps}
 
     async def _verdicts(self, keys: list[str], asked: params.Asked, *, foreign: bool) -> tuple[dict[str, Any], Answer]:
