@@ -74,9 +74,8 @@ class Responder:
             if fresh is not None:
                 return msgspec.Raw(fresh)
         told, answer = await self._verdicts(keys, asked, foreign=foreign)
-        for judged in answer.judgements.values():
-            if asked.by_seal:
-                self._shortcut.learn(judged)
+        if asked.by_seal:
+            self._shortcut.learn(answer.judgements.values())
         return {"verdicts": told} if asked.keys is not None else told[keys[0]]
 
     def check_at_once(self, asked: params.EntryCheck) -> bytes | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -30,6 +30,8 @@ _SLICE: Final = 128
 """Files that are looked at before others are answered."""
 MAX_FILES: Final = 2000
 """Files of one entry: so many take about two milliseconds, for which others wait."""
+_LESSON: Final = 512
+"""Files of the entries that are learned at once: some milliseconds."""
 _MAX_ENTRIES: Final = 20_000
 _MAX_ALL_FILES: Final = 100_000
 """Entries that are kept at once, and files of all of them; then all are forgotten, and learned again when asked for."""
@@ -49,7 +51,7 @@ class Learned:
     `raw` is its row in the store, which stood there still at the position `head`; `name` is its key as JSON.
     """
 
-    __slots__ = ("after", "before", "files", "head", "id", "name", "raw")
+    __slots__ = ("after", "before", "files", "head", "id", "name", "raw", "renewed")
 
     def __init__(
         self, judged: Judgement, entry: Entry, raw: bytes, head: int, files: list[tuple[bytes, Compared]]
@@ -57,6 +59,7 @@ class Learned:
         self.id = entry.id
         self.name = _encode(entry.id.key)
         self.raw = raw
+        self.renewed = entry.renewed
         self.head = head
         self.files = files
         told = _encode(evidence.to_wire(judged, clock="@", mutation=lambda _: None, key=entry.id.key))
@@ -98,10 +101,10 @@ class Shortcut:
         found = [each for entry_id in ids if (each := learned.get(entry_id)) is not None]
         if len(found) != len(ids):
             return None
-        heard = self._begin(found)
-        if heard is None:
+        began = self._begin(found)
+        if began is None:
             return None
-        epoch, files = self._epoch, 0
+        files = 0
         for each in found:
             if not _is_untouched(each):
                 return None
@@ -109,47 +112,62 @@ class Shortcut:
             if files >= _SLICE:
                 files = 0
                 await asyncio.sleep(0)
-        return found if self._epoch == epoch and self._begin(found) == heard else None
+        return found if self._begin(found) == began else None
 
-    def _begin(self, found: list[Learned]) -> int | None:
-        """How much the watcher has told until now, where all of it was taken, and all that was learned is as it was.
+    def _begin(self, found: list[Learned]) -> tuple[int, int, int] | None:
+        """How things stand, where all that was told is taken, and all that was learned is as it was; else None.
 
-        Equal twice, nothing happened in between that could lead a way elsewhere.
+        Equal twice, nothing happened in between that could lead a way elsewhere, or void a seal.
         """
         if not self._epochs.is_still(self._epoch):
             return None
         told = self._watch.glance()
         if told is None or told[0] != self._shifts or not self._all_kept(found):
             return None
-        return told[1]
+        return self._epoch, *told
 
-    def learn(self, judged: Judgement) -> None:
-        """Takes up an entry that was found fresh by seals, where its ways are watched and real."""
-        entry = judged.entry
-        if entry is None or judged.proof is not Proof.STAT or not judged.usable or not entry.deps:
+    def learn(self, judgements: Iterable[Judgement]) -> None:
+        """Takes up entries that were found fresh by seals, where their ways are watched and real; not too many at once.
+
+        The others are learned when they are asked for again.
+        """
+        wanted = [judged for judged in judgements if _can_be_learned(judged)]
+        if not wanted or not self._begin_anew():
             return
-        if len(entry.deps) > MAX_FILES or any(kept.dep.kind is not Kind.FILE for kept in entry.deps):
-            return
-        if not self._begin_anew():
-            return
-        with self._store.view() as view:
-            raw, head = view.entry_row(entry.id), view.head()
-            if raw is None or view.entry(entry.id) != entry:
+        coverage, looked = Coverage(self._watch), 0
+        for judged in wanted:
+            if looked >= _LESSON:
                 return
-        coverage = Coverage(self._watch)
+            entry = judged.entry
+            assert entry is not None
+            known = self._learned.get(entry.id)
+            if known is not None and known.renewed == entry.renewed:
+                continue
+            files = self._sealed_files(entry, coverage)
+            looked += len(entry.deps or ())
+            if files is None:
+                continue
+            with self._store.view() as view:
+                raw, head = view.entry_row(entry.id), view.head()
+                if raw is None or view.entry(entry.id) != entry:
+                    continue
+            learned = Learned(judged, entry, raw, head, files)
+            if self._begin([learned]) is not None:
+                self._take(learned)
+
+    def _sealed_files(self, entry: Entry, coverage: Coverage) -> list[tuple[bytes, Compared]] | None:
+        """The files of an entry with what a `stat` must say of them; None where one has no seal or an odd way."""
         files = []
-        for kept in entry.deps:
+        for kept in entry.deps or ():
             row = self._seals.get(kept.dep.name)
             if row is None or not self._is_real(kept.dep.name, coverage):
-                return
+                return None
             algorithm, _, digest = (kept.digest or "").partition(":")
-            raw_digest = row.raw.get(algorithm)
-            if raw_digest is None or raw_digest.hex() != digest:
-                return
+            raw = row.raw.get(algorithm)
+            if raw is None or raw.hex() != digest:
+                return None
             files.append((kept.dep.name, msgspec.structs.astuple(row.signature)))
-        learned = Learned(judged, entry, raw, head, files)
-        if self._begin([learned]) is not None:
-            self._take(learned)
+        return files
 
     def _take(self, learned: Learned) -> None:
         if len(self._learned) >= _MAX_ENTRIES or self._files + len(learned.files) > _MAX_ALL_FILES:
@@ -197,6 +215,14 @@ class Shortcut:
                     return False
                 each.head = head
         return True
+
+
+def _can_be_learned(judged: Judgement) -> bool:
+    """Whether an entry is fresh by nothing but files."""
+    entry = judged.entry
+    if entry is None or judged.proof is not Proof.STAT or not judged.usable or not entry.deps:
+        return False
+    return len(entry.deps) <= MAX_FILES and all(kept.dep.kind is Kind.FILE for kept in entry.deps)
 
 
 def _is_untouched(learned: Learned) -> bool:

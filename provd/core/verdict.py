@@ -310,7 +310,7 @@ class _Judge:
         return Fault(Verdict.DIRTY, why, proof, dep, was=kept.digest, now=there.digest, paths=paths)
 
     def _unread(self, entry: Entry, index: int, kept: Kept) -> Fault:
-        """By what is known without reading: a record or a moved `stat` is a touch, silence is nothing."""
+        """By what is known without reading: a record or a moved `stat` is a touch, a seal a proof, silence nothing."""
         touch = self._facts.touches.get((entry.id, index))
         if touch is not None and touch.since(entry.clock):
             action = touch.action if touch.declared_since(entry.clock) else None
@@ -321,6 +321,9 @@ class _Judge:
                 return Fault(Verdict.DIRTY, "touched", Proof.STAT, kept.dep, was=kept.digest)
         if self._facts.late:
             return _late(kept.dep)
+        there = None if kept.digest is None else self._found.get(reading_of(kept))
+        if there is not None and there.sealed and there.digest == kept.digest:
+            return Fault(Verdict.FRESH, "untouched", Proof.STAT, kept.dep)
         return Fault(Verdict.UNKNOWN, "unproven", Proof.LOG, kept.dep)
 
 
