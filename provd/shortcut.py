@@ -1,16 +1,12 @@
 """Answers at once what rests on sealed files alone and is fresh, without a task, a thread or a reading.
 
 Rule: it says fresh or nothing; every doubt is left to the whole way (`inquiry`). An entry is learned after that way
-found it fresh by seals. From then on one `stat` of each file is enough: an equal one proves the content by its seal,
-and no directory on the way may have changed meanwhile, since each is watched. All files had their sealed content at
-the moment of the first `stat`, as long as no way led elsewhere between the first and the last: of that the kernel
-would have told by then, so it is asked once more at the end.
+found it fresh by seals. From then on one `stat` of each file is enough, on the same `ground`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -22,9 +18,10 @@ from provd.core import evidence
 from provd.core.dependency import Kind
 from provd.core.entry import Entry, EntryId
 from provd.core.verdict import Judgement, Proof
-from provd.disk import Workers, route_of
+from provd.disk import Seals
+from provd.ground import Ground, Stand
 from provd.store import Store
-from provd.watching import Coverage, Watching
+from provd.watching import Coverage
 
 _SLICE: Final = 128
 """Files that are looked at before others are answered."""
@@ -35,7 +32,6 @@ _LESSON: Final = 512
 _MAX_ENTRIES: Final = 20_000
 _MAX_ALL_FILES: Final = 100_000
 """Entries that are kept at once, and files of all of them; then all are forgotten, and learned again when asked for."""
-_MAX_DIRECTORIES: Final = 20_000
 
 _compared: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
 """What is kept of a `stat`, in the order of a Signature."""
@@ -75,17 +71,13 @@ class Learned:
 class Shortcut:
     """The entries that were learned, as long as nothing that they rest on is in doubt."""
 
-    def __init__(self, store: Store, workers: Workers, watch: Watching) -> None:
+    def __init__(self, store: Store, seals: Seals, ground: Ground) -> None:
         self._store = store
-        self._mounts = workers.mounts
-        self._seals = workers.seals
-        self._watch = watch
-        self._epochs = workers.seals.epoch
-        self._epochs.add(watch.fileno())
+        self._seals = seals
+        self._ground = ground
         self._learned: dict[EntryId, Learned] = {}
         self._files = 0
-        self._directories: dict[bytes, bool] = {}
-        self._epoch = self._shifts = 0
+        self._of = (0, 0)
         """In which epoch of the seals, and after which shifts of the ways, all that is kept here was learned."""
 
     def fresh(self, entry_id: EntryId) -> Learned | None:
@@ -93,7 +85,7 @@ class Shortcut:
         learned = self._learned.get(entry_id)
         if learned is None or self._begin([learned]) is None or not _is_untouched(learned):
             return None
-        return learned if self._epochs.is_still(self._epoch) else None
+        return learned if self._ground.is_still(self._of[0]) else None
 
     async def all_fresh(self, ids: Sequence[EntryId]) -> list[Learned] | None:
         """The entries, if all of them are fresh at one moment of this call; others are answered in between."""
@@ -114,17 +106,12 @@ class Shortcut:
                 await asyncio.sleep(0)
         return found if self._begin(found) == began else None
 
-    def _begin(self, found: list[Learned]) -> tuple[int, int, int] | None:
-        """How things stand, where all that was told is taken, and all that was learned is as it was; else None.
-
-        Equal twice, nothing happened in between that could lead a way elsewhere, or void a seal.
-        """
-        if not self._epochs.is_still(self._epoch):
+    def _begin(self, found: list[Learned]) -> Stand | None:
+        """How things stand, where these entries are as they were when they were learned; else None."""
+        stand = self._ground.stand()
+        if stand is None or stand[:2] != self._of or not self._all_kept(found):
             return None
-        told = self._watch.glance()
-        if told is None or told[0] != self._shifts or not self._all_kept(found):
-            return None
-        return self._epoch, *told
+        return stand
 
     def learn(self, judgements: Iterable[Judgement]) -> None:
         """Takes up entries that were found fresh by seals, where their ways are watched and real; not too many at once.
@@ -134,7 +121,7 @@ class Shortcut:
         wanted = [judged for judged in judgements if _can_be_learned(judged)]
         if not wanted or not self._begin_anew():
             return
-        coverage, looked = Coverage(self._watch), 0
+        coverage, looked = self._ground.coverage(), 0
         for judged in wanted:
             if looked >= _LESSON:
                 return
@@ -160,7 +147,7 @@ class Shortcut:
         files = []
         for kept in entry.deps or ():
             row = self._seals.get(kept.dep.name)
-            if row is None or not self._is_real(kept.dep.name, coverage):
+            if row is None or not self._ground.holds_file(kept.dep.name, coverage):
                 return None
             algorithm, _, digest = (kept.digest or "").partition(":")
             raw = row.raw.get(algorithm)
@@ -179,29 +166,12 @@ class Shortcut:
 
     def _begin_anew(self) -> bool:
         """Whether anything can be learned at this moment; what was learned on other ground is forgotten."""
-        self._watch.read()
-        epoch, told = self._seals.current(), self._watch.glance()
-        if told is None or not epoch:
-            return False
-        if (epoch, told[0]) != (self._epoch, self._shifts):
+        stand = self._ground.begin()
+        if stand is not None and stand[:2] != self._of:
             self._learned.clear()
-            self._directories.clear()
             self._files = 0
-            self._epoch, self._shifts = epoch, told[0]
-        return True
-
-    def _is_real(self, path: bytes, coverage: Coverage) -> bool:
-        """Whether a path leads through no link, through watched directories only, and to nothing that may hang."""
-        directory, _, name = path.rpartition(b"/")
-        if name in {b"", b".", b".."} or not directory:
-            return False
-        known = self._directories.get(directory)
-        if known is None:
-            if len(self._directories) >= _MAX_DIRECTORIES:
-                self._directories.clear()
-            local = self._mounts.now().may_hang_at(directory) is None
-            known = self._directories[directory] = local and _is_watched(directory, coverage)
-        return known and _is_no_link(path)
+            self._of = stand[:2]
+        return stand is not None
 
     def _all_kept(self, found: list[Learned]) -> bool:
         """Whether the store has each of these entries as it was."""
@@ -234,19 +204,3 @@ def _is_untouched(learned: Learned) -> bool:
     except OSError:
         return False
     return True
-
-
-def _is_no_link(path: bytes) -> bool:
-    try:
-        os.readlink(path)
-    except OSError as error:
-        return error.errno == errno.EINVAL
-    return False
-
-
-def _is_watched(directory: bytes, coverage: Coverage) -> bool:
-    try:
-        route = route_of(directory)
-    except OSError:
-        return False
-    return route.there and route.at == directory and coverage.lost_on(route) is None
