@@ -61,7 +61,7 @@ class Ground:
         return Stand(epoch, *told)
 
     def is_still(self, epoch: int) -> bool:
-        """Whether nothing was told since a `stand` of this epoch, where nothing else ran in between: one system call."""
+        """Whether nothing was told since a `stand` of this epoch, where nothing else ran since: one system call."""
         return self._epochs.is_still(epoch)
 
     def coverage(self) -> Coverage:
@@ -83,8 +83,12 @@ class Ground:
             known = self._directories[directory] = self._is_watched(directory, coverage)
         return known and _is_no_link(path)
 
-    def holds_set(self, kind: Kind, base: bytes, coverage: Coverage) -> bool:
-        """The same of the directory `base` and, as far as the kind of set looks there, of all below it."""
+    def holds(self, kind: Kind, base: bytes, coverage: Coverage) -> bool:
+        """The same of what a dependency with this `base` names."""
+        return self.holds_file(base, coverage) if kind is Kind.FILE else self._holds_set(kind, base, coverage)
+
+    def _holds_set(self, kind: Kind, base: bytes, coverage: Coverage) -> bool:
+        """The same of a directory and, as far as the kind of set looks there, of all below it."""
         if self._mounts.now().may_hang_at(base) is not None:
             return False
         try:

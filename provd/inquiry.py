@@ -19,6 +19,8 @@ from provd.core.facts import Facts, Question, Verify
 from provd.core.reading import Found, Reading, Signature
 from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Verdict
 from provd.disk import IgnoreRules, ReadingJob, Route, Seals, Workers, is_near, read_single, route_of, signature_of
+from provd.ground import Ground
+from provd.sealed import SealedReader
 from provd.store import Store, View
 from provd.watching import Coverage, Watching
 
@@ -67,14 +69,25 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Inquiry:
-    """Answers questions about entries; it never writes. `rules` gives the ignore rules of the moment."""
+    """Answers questions about entries; it never writes. `rules` gives the ignore rules of the moment.
 
-    def __init__(self, store: Store, workers: Workers, rules: Callable[[], IgnoreRules], watch: Watching) -> None:
+    On `ground` seals may answer without a thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        workers: Workers,
+        rules: Callable[[], IgnoreRules],
+        watch: Watching,
+        ground: Ground | None = None,
+    ) -> None:
         self._store = store
         self._workers = workers
         self._rules = rules
         self._watch = watch
         self._mounts = workers.mounts
+        self._sealed = None if ground is None else SealedReader(workers, ground)
 
     async def judge(
         self,
@@ -242,6 +255,10 @@ class Inquiry:
                 found = read_single(reading.path, reading.algorithm, _QUICK_BYTES, sealer, by_seal=by_seal)
                 if found is not None:
                     return {reading: found}
+        if by_seal and self._sealed is not None:
+            sealed = await self._sealed.read(readings, self._rules())
+            if sealed is not None:
+                return sealed
         if self._is_quick(readings):
             mounts = self._mounts.now()
             sealer = self._workers.seals.sealer(mounts)

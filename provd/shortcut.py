@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -20,11 +19,10 @@ from provd.core.entry import Entry, EntryId
 from provd.core.verdict import Judgement, Proof
 from provd.disk import Seals
 from provd.ground import Ground, Stand
+from provd.sealed import COMPARED, SLICE
 from provd.store import Store
 from provd.watching import Coverage
 
-_SLICE: Final = 128
-"""Files that are looked at before others are answered."""
 MAX_FILES: Final = 2000
 """Files of one entry: so many take about two milliseconds, for which others wait."""
 _LESSON: Final = 512
@@ -33,8 +31,6 @@ _MAX_ENTRIES: Final = 20_000
 _MAX_ALL_FILES: Final = 100_000
 """Entries that are kept at once, and files of all of them; then all are forgotten, and learned again when asked for."""
 
-_compared: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
-"""What is kept of a `stat`, in the order of a Signature."""
 _CLOCK: Final = b'"clock":"@"'
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -101,7 +97,7 @@ class Shortcut:
             if not _is_untouched(each):
                 return None
             files += len(each.files)
-            if files >= _SLICE:
+            if files >= SLICE:
                 files = 0
                 await asyncio.sleep(0)
         return found if self._begin(found) == began else None
@@ -196,7 +192,7 @@ def _can_be_learned(judged: Judgement) -> bool:
 
 
 def _is_untouched(learned: Learned) -> bool:
-    stat, compared = os.stat, _compared
+    stat, compared = os.stat, COMPARED
     try:
         for path, was in learned.files:
             if compared(stat(path)) != was:

@@ -1,4 +1,4 @@
-"""The seals that are known: of which files a `stat` stands for the content.
+"""The seals that are known: of which files a `stat` stands for the content, and which sets rest on nothing else.
 
 Rule: a seal is found by path and believed only for an equal signature, in the epoch in which it was made. They are
 kept in memory alone: another boot, another mount or a daemon that was away leaves none that could be believed wrongly,
@@ -7,18 +7,21 @@ and what has none is read once and sealed again.
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from provd.core.reading import Signature
+from provd.core.reading import Found, Reading, Signature
 from provd.disk.epoch import Epoch
-from provd.disk.files import coarse_clock
+from provd.disk.files import Listing, Seen, Sort, coarse_clock, signature
+from provd.disk.ignore import IgnoreRules
 from provd.disk.mounts import Mounts
 from provd.disk.seal import SEALABLE, can_seal, is_older, nobody_writes
 from provd.disk.stamps import Stamps
-from provd.filesystems import magic_of
+from provd.filesystems import magic, magic_of
 
 MAX_SEALS: Final = 100_000
 """Files whose seals are kept at once, about 400 bytes each; the one that was made first goes first."""
@@ -31,6 +34,17 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     raw: dict[str, bytes]
 
 
+class SetSeal(msgspec.Struct, frozen=True):
+    """What a set was found to be under these `rules`, and the things whose `lstat` stands for that, with what it says.
+
+    The things are all directories that were listed, and all files and links that count.
+    """
+
+    rules: IgnoreRules
+    found: Found
+    things: tuple[tuple[bytes, tuple[int, ...]], ...]
+
+
 class Seals:
     """What was sealed in this epoch. Any thread may ask and add."""
 
@@ -41,6 +55,8 @@ class Seals:
         self._of = 0
         self._rows: dict[bytes, Row] = {}
         self._sealable: dict[int, bool] = {}
+        self._sets: dict[Reading, SetSeal] = {}
+        self._things = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -50,7 +66,7 @@ class Seals:
         now = self.epoch.now()
         if now != self._of:
             with self._lock:
-                self._of, self._rows, self._sealable = now, {}, {}
+                self._of, self._rows, self._sealable, self._sets, self._things = now, {}, {}, {}, 0
         return now
 
     def get(self, path: bytes) -> Row | None:
@@ -73,14 +89,29 @@ class Seals:
             if len(self._rows) > self._limit:
                 del self._rows[next(iter(self._rows))]
 
-    def is_sealable(self, device: int, descriptor: int) -> bool:
-        """Whether an open file, whose `st_dev` is `device`, lies on a file system of the list; raises OSError.
+    def get_set(self, reading: Reading) -> SetSeal | None:
+        """The seal of a set, if there is one."""
+        return self._sets.get(reading)
+
+    def keep_set(self, reading: Reading, seal: SetSeal, epoch: int) -> None:
+        """Keeps the seal of a set that was made in `epoch`."""
+        with self._lock:
+            if epoch != self._of or len(seal.things) > self._limit:
+                return
+            known = self._sets.pop(reading, None)
+            self._things += len(seal.things) - (0 if known is None else len(known.things))
+            self._sets[reading] = seal
+            while self._things > self._limit:
+                self._things -= len(self._sets.pop(next(iter(self._sets))).things)
+
+    def is_sealable(self, device: int, ask: Callable[[], int | None]) -> bool:
+        """Whether the file system `device` (an `st_dev`) is on the list; `ask` gives its magic number, or an OSError.
 
         Remembered for an epoch: the kernel gives the number of an unmounted file system to another one.
         """
         known = self._sealable.get(device)
         if known is None:
-            known = self._sealable[device] = magic_of(descriptor) in SEALABLE
+            known = self._sealable[device] = ask() in SEALABLE
         return known
 
 
@@ -104,10 +135,56 @@ class Sealer:
         """
         return (
             is_older(was, path, coarse_clock(), self._stamps)
-            and self._seals.is_sealable(was.dev, descriptor)
+            and self._seals.is_sealable(was.dev, lambda: magic_of(descriptor))
             and nobody_writes(descriptor)
         )
 
     def keep(self, path: bytes, was: Signature, algorithm: str, raw: bytes) -> None:
         """Keeps the seal of what may be sealed, was read to its end, and had the same `fstat` afterwards."""
         self._seals.keep(path, was, algorithm, raw, self._epoch)
+
+    def keep_set(self, reading: Reading, rules: IgnoreRules, found: Found, seen: Sequence[Seen | Listing]) -> None:
+        """Keeps the seal of a set that was read, if every thing that was seen on the way can be sealed."""
+        if found.digest is None or found.members is None or found.linked:
+            return
+        things = []
+        for thing in seen:
+            compared = self._thing(thing, reading.algorithm)
+            if compared is None:
+                return
+            things.append((thing.path, compared))
+        sealed = msgspec.structs.replace(found, sealed=True)
+        self._seals.keep_set(reading, SetSeal(rules, sealed, tuple(things)), self._epoch)
+
+    def keep_again(self, reading: Reading, seal: SetSeal) -> None:
+        """Keeps the seal of a set of which few files were read anew and sealed."""
+        self._seals.keep_set(reading, seal, self._epoch)
+
+    def is_sealed(self, path: bytes, compared: tuple[int, ...], algorithm: str) -> bool:
+        """Whether a file has a seal for what `lstat` says of it."""
+        row = self._seals.get(path)
+        return row is not None and algorithm in row.raw and msgspec.structs.astuple(row.signature) == compared
+
+    def _thing(self, thing: Seen | Listing, algorithm: str) -> tuple[int, ...] | None:
+        """What `lstat` says of a thing as long as it is what it was when it was seen; None where nobody can say."""
+        if isinstance(thing, Listing):
+            return self._rests(thing.path, thing.signature, thing.at)
+        if thing.sort is Sort.FILE and thing.signature is not None:
+            row = self._seals.get(thing.path)
+            sealed = row is not None and row.signature == thing.signature and algorithm in row.raw
+            return msgspec.structs.astuple(thing.signature) if sealed else None
+        if thing.sort is not Sort.LINK:
+            return None
+        at = coarse_clock()
+        try:
+            return self._rests(thing.path, signature(os.lstat(thing.path)), at)
+        except OSError:
+            return None
+
+    def _rests(self, path: bytes, was: Signature, at: int) -> tuple[int, ...] | None:
+        """What a directory or a link must look like as long as nothing happens in it, which had this signature `at`."""
+        try:
+            sealed = self._seals.is_sealable(was.dev, lambda: magic(path)) and is_older(was, path, at, self._stamps)
+        except OSError:
+            return None
+        return msgspec.structs.astuple(was) if sealed else None
