@@ -16,9 +16,10 @@ from typing import Final
 
 import msgspec
 
-from provd.core.dependency import Kind, Member, set_digest
+from provd.core.dependency import Kind, Member
 from provd.core.reading import Found, Reading
-from provd.disk import IgnoreRules, Seals, SetSeal, Workers, base_of, read_single
+from provd.core.roll import Roll
+from provd.disk import IgnoreRules, Sealer, Seals, SetSeal, Workers, base_of, read_single
 from provd.ground import Ground
 
 COMPARED: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
@@ -82,30 +83,56 @@ class SealedReader:
         if changed is None:
             return None
         sealer = self._workers.seals.sealer(self._workers.mounts.now())
-        members = list(seal.found.members or ())
-        start = len(base_of(reading).rstrip(b"/")) + 1
+        raws: dict[int, bytes] = {}
         things = list(seal.things)
         for index in changed:
             path = things[index][0]
-            there = read_single(path, reading.algorithm, _MOST, sealer)
-            if there is None or there.signature is None or (there.digest or "type:").startswith("type:"):
-                return None
-            compared = msgspec.structs.astuple(there.signature)
-            if not _is_still(path, compared):
-                return None
-            if reading.kind is Kind.FILE:
+            there = _read_again(path, reading.algorithm, sealer)
+            if there is None or reading.kind is Kind.FILE:
                 return there
-            things[index] = (path, compared)
-            at = bisect_left(members, path[start:], key=lambda member: member.name)
-            if at == len(members) or members[at].name != path[start:] or members[at].type != "f":
-                return None
-            raw = bytes.fromhex((there.digest or "").partition(":")[2])
-            members[at] = Member("f", members[at].name, raw if reading.kind in {Kind.TREE, Kind.GLOB} else b"")
-        digest = set_digest(reading.algorithm, members)
-        there = msgspec.structs.replace(seal.found, digest=digest, members=tuple(members))
+            assert there.signature is not None
+            things[index] = (path, msgspec.structs.astuple(there.signature))
+            raws[index] = bytes.fromhex((there.digest or "").partition(":")[2])
+        set_ = self._exchanged(reading, seal, {things[index][0]: raw for index, raw in raws.items()})
+        if set_ is None:
+            return None
+        found, roll = set_
         if sealer is not None and all(sealer.is_sealed(*things[index], reading.algorithm) for index in changed):
-            sealer.keep_again(reading, SetSeal(seal.rules, there, tuple(things)))
-        return there
+            sealer.keep_again(reading, SetSeal(seal.rules, found, tuple(things), roll))
+        return found
+
+    def _exchanged(self, reading: Reading, seal: SetSeal, raws: dict[bytes, bytes]) -> tuple[Found, Roll] | None:
+        """What a set is with other raw digests of these paths, and the bytes of its digest."""
+        before = seal.found.members or ()
+        members = list(before)
+        kept = self._seals.get_set(reading) is seal
+        roll = seal.roll if seal.roll is not None and kept else Roll(before)
+        start = len(base_of(reading).rstrip(b"/")) + 1
+        origin, was = seal.found.since or (seal.found.digest or "", {})
+        differing = dict(was)
+        for path, raw in raws.items():
+            name = path[start:]
+            at = bisect_left(members, name, key=attrgetter("name"))
+            if at == len(members) or members[at].name != name or members[at].type != "f" or not members[at].raw:
+                return None
+            first = differing.setdefault(name, members[at].raw)
+            if first == raw:
+                del differing[name]
+            members[at] = Member("f", name, raw)
+            roll.exchange(at, raw)
+        digest = roll.digest(reading.algorithm)
+        found = msgspec.structs.replace(
+            seal.found, digest=digest, members=tuple(members), since=(origin, differing) if differing else None
+        )
+        return found, roll
+
+
+def _read_again(path: bytes, algorithm: str, sealer: Sealer | None) -> Found | None:
+    """What a file that changed gives now; None where it is no file any more, or does not stand still."""
+    there = read_single(path, algorithm, _MOST, sealer)
+    if there is None or there.signature is None or (there.digest or "type:").startswith("type:"):
+        return None
+    return there if _is_still(path, msgspec.structs.astuple(there.signature)) else None
 
 
 async def _changed(things: Things) -> list[int] | None:

@@ -115,6 +115,7 @@ class NeedDigests(msgspec.Struct, frozen=True):
             and kept.digest is not None
             and (there := found.get(reading_of(kept))) is not None
             and there.digest not in {None, kept.digest}
+            and (there.since is None or there.since[0] != kept.digest)
         ]
 
 
@@ -339,13 +340,15 @@ def _difference(kept: Kept, there: Found, had: tuple[Member, ...] | None) -> tup
     """The `why` of an unequal digest, and for sets the members that differ."""
     if kept.dep.kind not in SET_KINDS:
         return _file_difference(kept.digest or "", there.digest or ""), ()
+    literal = base(kept.dep).rstrip(b"/") + b"/"
+    if there.since is not None and there.since[0] == kept.digest:
+        return "changed", tuple(literal + name for name in sorted(there.since[1])[:MAX_PATHS])
     has = there.members or ()
     before = {m.name: m for m in had or ()}
     after = {m.name: m for m in has}
     known = had is not None or kept.digest == ABSENT
     names = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n)) if known else []
-    literal = base(kept.dep)
-    paths = tuple(literal.rstrip(b"/") + b"/" + name for name in names[:MAX_PATHS])
+    paths = tuple(literal + name for name in names[:MAX_PATHS])
     if kept.digest == ABSENT:
         return "created", paths
     if there.digest == ABSENT:

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from provd.core.reading import Found, Reading, Signature
+from provd.core.roll import Roll
 from provd.disk.epoch import Epoch
 from provd.disk.files import Listing, Seen, Sort, coarse_clock, signature
 from provd.disk.ignore import IgnoreRules
@@ -37,12 +38,14 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 class SetSeal(msgspec.Struct, frozen=True):
     """What a set was found to be under these `rules`, and the things whose `lstat` stands for that, with what it says.
 
-    The things are all directories that were listed, and all files and links that count.
+    The things are all directories that were listed, and all files and links that count. `roll` is there where members
+    were exchanged; only the seal that is kept may exchange more in it.
     """
 
     rules: IgnoreRules
     found: Found
     things: tuple[tuple[bytes, tuple[int, ...]], ...]
+    roll: Roll | None = None
 
 
 class Seals:
