@@ -244,8 +244,12 @@ class Inquiry:
         timeout: float,  # noqa: ASYNC109
         *,
         by_seal: bool = False,
+        fresh: frozenset[tuple[Reading, str]] = frozenset(),
     ) -> dict[Reading, Found]:
-        """Reads, in workers, what is named; what is not done in time is `timeout`. With `by_seal` a seal is enough."""
+        """Reads, in workers, what is named; what is not done in time is `timeout`. With `by_seal` a seal is enough.
+
+        `fresh` says which digests would make something fresh.
+        """
         if not readings:
             return {}
         if len(readings) == 1 and self._mounts.all_local():
@@ -256,7 +260,7 @@ class Inquiry:
                 if found is not None:
                     return {reading: found}
         if by_seal and self._sealed is not None:
-            sealed = await self._sealed.read(readings, self._rules())
+            sealed = await self._sealed.read(readings, self._rules(), fresh)
             if sealed is not None:
                 return sealed
         if self._is_quick(readings):
@@ -285,7 +289,8 @@ class Inquiry:
 
     async def _read(self, need: NeedDigests, deadline: float) -> Findings:
         left = _left(deadline)
-        found = await self.read(need.readings, left, by_seal=need.question.verify is not Verify.CONTENT)
+        by_seal = need.question.verify is not Verify.CONTENT
+        found = await self.read(need.readings, left, by_seal=by_seal, fresh=need.fresh() if by_seal else frozenset())
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
             seals = self._workers.seals

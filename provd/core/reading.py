@@ -43,8 +43,8 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     `members` are those of a set, in byte order of name. `ignored` counts names that ignore rules left out.
     `signature` is that of a file at the moment it was read (None where it is absent or a set). `paths` are
     the members at fault where there is trouble, `detail` a reason for people. `linked` says that a link inside a set
-    was followed, `sealed` that a seal stood for some content. `since` names the members, and what they were, whose
-    content alone differs from what the set with this digest had.
+    was followed, `sealed` that a seal stood for some content. `since` names for some digests that the set had
+    before the members whose content is another one since, and nothing else is; with the raw digests that they had.
     """
 
     digest: str | None = None
@@ -56,4 +56,4 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     paths: tuple[bytes, ...] = ()
     linked: bool = False
     sealed: bool = False
-    since: tuple[str, Mapping[bytes, bytes]] | None = None
+    since: Mapping[str, Mapping[bytes, bytes]] = {}

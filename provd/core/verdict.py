@@ -105,6 +105,15 @@ class NeedDigests(msgspec.Struct, frozen=True):
     readings: frozenset[Reading] = frozenset()
     stats: frozenset[bytes] = frozenset()
 
+    def fresh(self) -> frozenset[tuple[Reading, str]]:
+        """The digests that would make a dependency fresh, by what is to be read."""
+        return frozenset(
+            (reading_of(kept), kept.digest)
+            for entry in self.order
+            for kept in entry.deps or ()
+            if kept.dep.kind in PATH_KINDS and kept.digest is not None
+        )
+
     def unequal_sets(self, found: Mapping[Reading, Found]) -> list[tuple[EntryId, int]]:
         """The sets that were read and differ, as entry and index: evidence wants the members that they had."""
         return [
@@ -115,7 +124,7 @@ class NeedDigests(msgspec.Struct, frozen=True):
             and kept.digest is not None
             and (there := found.get(reading_of(kept))) is not None
             and there.digest not in {None, kept.digest}
-            and (there.since is None or there.since[0] != kept.digest)
+            and kept.digest not in there.since
         ]
 
 
@@ -341,8 +350,8 @@ def _difference(kept: Kept, there: Found, had: tuple[Member, ...] | None) -> tup
     if kept.dep.kind not in SET_KINDS:
         return _file_difference(kept.digest or "", there.digest or ""), ()
     literal = base(kept.dep).rstrip(b"/") + b"/"
-    if there.since is not None and there.since[0] == kept.digest:
-        return "changed", tuple(literal + name for name in sorted(there.since[1])[:MAX_PATHS])
+    if kept.digest is not None and kept.digest in there.since:
+        return "changed", tuple(literal + name for name in sorted(there.since[kept.digest])[:MAX_PATHS])
     has = there.members or ()
     before = {m.name: m for m in had or ()}
     after = {m.name: m for m in has}
