@@ -64,6 +64,10 @@ class Ground:
         """Whether nothing was told since a `stand` of this epoch, where nothing else ran since: one system call."""
         return self._epochs.is_still(epoch)
 
+    def is_recorded(self) -> bool:
+        """Whether all that was told is in the log."""
+        return self._watch.is_recorded()
+
     def coverage(self) -> Coverage:
         """What is watched at this moment."""
         return Coverage(self._watch)

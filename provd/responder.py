@@ -69,28 +69,32 @@ class Responder:
         keys = asked.keys if asked.keys is not None else [asked.key or ""]
         if len(keys) > params.MAX_KEYS:
             raise errors.LimitExceeded(f"{len(keys)} keys", f"at most {params.MAX_KEYS} at once")
-        if not foreign and asked.by_seal:
-            fresh = await self._all_fresh(asked) if asked.keys else self.check_at_once(asked)
+        if not foreign:
+            fresh = await self._all_fresh(asked) if asked.keys and asked.by_seal else self.check_at_once(asked)
             if fresh is not None:
                 return msgspec.Raw(fresh)
         told, answer = await self._verdicts(keys, asked, foreign=foreign)
         if asked.by_seal:
             self._shortcut.learn(answer.judgements.values())
+        elif asked.verify == "log" and asked.revalidate and asked.keys is None:
+            (judged,) = answer.judgements.values()
+            self._shortcut.learn_quiet(judged, answer.position)
         return {"verdicts": told} if asked.keys is not None else told[keys[0]]
 
     def check_at_once(self, asked: params.EntryCheck) -> bytes | None:
-        """The JSON of the verdict on a key that is fresh by seals; None where that takes more than looking once."""
-        if asked.key is None or asked.keys is not None or not asked.by_seal:
+        """The JSON of the verdict on a key that is fresh by seals, or by silence; None where that takes more to say."""
+        if asked.key is None or asked.keys is not None or not asked.revalidate or asked.verify == "content":
             return None
         began = time.perf_counter()
         place = self._resolver.known_place(asked.root, asked.scope)
         if place is None or place.scope is None:
             return None
-        fresh = self._shortcut.fresh(EntryId(place.scope, asked.key))
-        if fresh is None:
+        entry_id = EntryId(place.scope, asked.key)
+        told = self._shortcut.fresh(entry_id) if asked.by_seal else self._shortcut.quiet(entry_id)
+        if told is None:
             return None
         self.verdicts.add(time.perf_counter() - began, _FRESH)
-        return fresh.told(self._token())
+        return told.at(self._token())
 
     async def _all_fresh(self, asked: params.EntryCheck) -> bytes | None:
         """The same for several keys, all of which are fresh at one moment."""
@@ -104,7 +108,7 @@ class Responder:
             return None
         token = self._token()
         self.verdicts.add(time.perf_counter() - began, _FRESH * len(fresh))
-        verdicts = b",".join(each.name + b":" + each.told(token) for each in fresh)
+        verdicts = b",".join(told.name + b":" + told.at(token) for told in fresh)
         return b'{"verdicts":{' + verdicts + b"}}"
 
     def _token(self) -> bytes:

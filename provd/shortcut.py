@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from provd.core import evidence
-from provd.core.dependency import Kind
+from provd.core.dependency import PATH_KINDS, Kind, base
 from provd.core.entry import Entry, EntryId
 from provd.core.verdict import Judgement, Proof
 from provd.disk import Seals
@@ -37,31 +37,45 @@ _encode: Final = msgspec.json.Encoder().encode
 Compared = tuple[int, ...]
 
 
+class Told:
+    """The verdict on an entry that is fresh, as JSON; `name` is its key as JSON."""
+
+    __slots__ = ("_after", "_before", "name")
+
+    def __init__(self, judged: Judgement, entry: Entry) -> None:
+        self.name = _encode(entry.id.key)
+        told = _encode(evidence.to_wire(judged, clock="@", mutation=lambda _: None, key=entry.id.key))
+        self._before, _, after = told.partition(_CLOCK)
+        self._before += b'"clock":"'
+        self._after = b'"' + after
+
+    def at(self, token: bytes) -> bytes:
+        """The same at the clock of this token."""
+        return self._before + token + self._after
+
+
 class Learned:
-    """An entry that was found fresh by seals. `before` and `after` are its verdict as JSON, around the clock.
+    """An entry that was found fresh by seals. `raw` is its row in the store, which it still was at position `head`."""
 
-    `raw` is its row in the store, which stood there still at the position `head`; `name` is its key as JSON.
-    """
-
-    __slots__ = ("after", "before", "files", "head", "id", "name", "raw", "renewed")
+    __slots__ = ("files", "head", "id", "raw", "renewed", "told")
 
     def __init__(
         self, judged: Judgement, entry: Entry, raw: bytes, head: int, files: list[tuple[bytes, Compared]]
     ) -> None:
         self.id = entry.id
-        self.name = _encode(entry.id.key)
+        self.told = Told(judged, entry)
         self.raw = raw
         self.renewed = entry.renewed
         self.head = head
         self.files = files
-        told = _encode(evidence.to_wire(judged, clock="@", mutation=lambda _: None, key=entry.id.key))
-        self.before, _, after = told.partition(_CLOCK)
-        self.before += b'"clock":"'
-        self.after = b'"' + after
 
-    def told(self, token: bytes) -> bytes:
-        """The verdict as JSON, at the clock of this token."""
-        return self.before + token + self.after
+
+class _Quiet(NamedTuple):
+    """An entry that was fresh by silence: as long as all stands so and the log ends at `head`, it is."""
+
+    told: Told
+    stand: Stand
+    head: int
 
 
 class Shortcut:
@@ -73,18 +87,44 @@ class Shortcut:
         self._ground = ground
         self._learned: dict[EntryId, Learned] = {}
         self._files = 0
+        self._quiet: dict[EntryId, _Quiet] = {}
         self._of = (0, 0)
         """In which epoch of the seals, and after which shifts of the ways, all that is kept here was learned."""
 
-    def fresh(self, entry_id: EntryId) -> Learned | None:
-        """The entry, if it is fresh at this moment; None where that takes more to say."""
+    def fresh(self, entry_id: EntryId) -> Told | None:
+        """The verdict on the entry, if it is fresh by seals at this moment; None where that takes more to say."""
         learned = self._learned.get(entry_id)
         if learned is None or self._begin([learned]) is None or not _is_untouched(learned):
             return None
-        return learned if self._ground.is_still(self._of[0]) else None
+        return learned.told if self._ground.is_still(self._of[0]) else None
 
-    async def all_fresh(self, ids: Sequence[EntryId]) -> list[Learned] | None:
-        """The entries, if all of them are fresh at one moment of this call; others are answered in between."""
+    def quiet(self, entry_id: EntryId) -> Told | None:
+        """The verdict on the entry, if nothing at all happened since silence showed it fresh."""
+        quiet = self._quiet.get(entry_id)
+        if quiet is None or quiet.head != self._store.head or self._ground.stand() != quiet.stand:
+            return None
+        return quiet.told
+
+    def learn_quiet(self, judged: Judgement, position: int) -> None:
+        """Takes up an entry that silence showed fresh at a position of the log, where all that happened is in it."""
+        entry = judged.entry
+        if entry is None or judged.proof is not Proof.LOG or not judged.usable or len(entry.deps or ()) > _LESSON:
+            return
+        stand = self._ground.begin()
+        if stand is None or not self._ground.is_recorded() or self._store.head != position:
+            return
+        coverage = self._ground.coverage()
+        if any(
+            kept.dep.kind not in PATH_KINDS or not self._ground.holds(kept.dep.kind, base(kept.dep), coverage)
+            for kept in entry.deps or ()
+        ):
+            return
+        if len(self._quiet) >= _MAX_ENTRIES:
+            self._quiet.clear()
+        self._quiet[entry.id] = _Quiet(Told(judged, entry), stand, position)
+
+    async def all_fresh(self, ids: Sequence[EntryId]) -> list[Told] | None:
+        """The same of all the entries, at one moment of this call; others are answered in between."""
         learned = self._learned
         found = [each for entry_id in ids if (each := learned.get(entry_id)) is not None]
         if len(found) != len(ids):
@@ -100,7 +140,7 @@ class Shortcut:
             if files >= SLICE:
                 files = 0
                 await asyncio.sleep(0)
-        return found if self._begin(found) == began else None
+        return [each.told for each in found] if self._begin(found) == began else None
 
     def _begin(self, found: list[Learned]) -> Stand | None:
         """How things stand, where these entries are as they were when they were learned; else None."""

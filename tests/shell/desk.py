@@ -59,6 +59,9 @@ class Scripted:
     def fileno(self) -> int:
         return -1
 
+    def is_recorded(self) -> bool:
+        return True
+
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         self.barriers += 1
         self.timeouts.append(timeout)
