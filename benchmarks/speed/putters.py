@@ -2,7 +2,7 @@
 
     putters.py SOCKET ROOT CLIENTS SECONDS
 
-Each put has a new value and rests on one file. Prints puts a second.
+Each put has a new value and rests on one file. Prints `ready` when the first put is answered, then puts a second.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ def main() -> None:
         params = {"key": f"put{number}", "deps": ["file:small"], "as_of": "put", "root": root, "value": 0}
         head = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "entry.put", "params": params}).encode()
         socks[sock.fileno()] = sock, head.removesuffix(b"0}}")
-    count, start = 0, time.perf_counter()
     for sock, head in socks.values():
         sock.sendall(b"%b%d}}\n" % (head, time.time_ns()))
+    select.select([sock for sock, _ in socks.values()], [], [])
+    print("ready", flush=True)
+    count, start = 0, time.perf_counter()
     while (now := time.perf_counter()) - start < seconds:
         for fd, _ in poll.poll():
             sock, head = socks[fd]
