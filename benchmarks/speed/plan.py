@@ -13,7 +13,6 @@ from speed.processes import Placement
 AGE: Final = 2.5
 """Seconds after which a file is at rest: the contract's step is 2 s."""
 FANOUT: Final = 10
-PER_DIRECTORY: Final = 100
 
 
 @dataclasses.dataclass
@@ -61,18 +60,18 @@ class Plan:
 
 
 class Tree:
-    """Files of 4 KiB, 100 in a directory, as deep as sources lie: ROOT/src/pA/mB/dC/fD.py."""
+    """Files of 4 KiB, some in each directory, as deep as sources lie: ROOT/src/pA/mB/dC/fD.py."""
 
-    def __init__(self, root: str, files: int) -> None:
+    def __init__(self, root: str, files: int, per_directory: int = 100) -> None:
         self.root = root
         self.paths: list[str] = []
         self.directories: list[str] = []
-        for number in range(max(1, files // PER_DIRECTORY)):
+        for number in range(max(1, files // per_directory)):
             a, b = number // FANOUT**2, number // FANOUT % FANOUT
             directory = f"{root}/src/p{a}/m{b}/d{number % FANOUT}"
             os.makedirs(directory)
             self.directories.append(directory)
-            for file in range(min(files, PER_DIRECTORY)):
+            for file in range(min(files, per_directory)):
                 self.paths.append(f"{directory}/f{file}.py")
                 write(self.paths[-1], f"# {number} {file}\n".encode().ljust(4096, b"."))
         self.made = time.monotonic()

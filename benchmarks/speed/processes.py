@@ -178,7 +178,11 @@ class Watchman(Peer):
         places = [f"--sockname={home}/sock", f"--statefile={home}/state", f"--logfile={home}/own-log"]
         os.makedirs(home, mode=0o700)
         super().__init__(["watchman", "--foreground", "--no-save-state", *places], home)
-        self.sock = connect(f"{home}/sock")
+        try:
+            self.sock = connect(f"{home}/sock")
+        except BaseException:
+            self.__exit__()
+            raise
 
     @staticmethod
     def is_here() -> bool:
