@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 from collections.abc import Iterator
@@ -114,10 +115,11 @@ def ten_files(plan: Plan) -> None:
                 stack.enter_context(peer)
                 peer.watch(tree.root)
             for count, limit in ((1, 1 / 3), (300, 0.42)):
-                asks: dict[str, Ask] = {"ten bare os.stat": stats_of(sets[:count])}
+                asks = {"ten bare os.stat": stats_of(sets[:count])}
                 if peer is not None:
                     queries = cycle([watchman_query(tree.root, paths) for paths in sets[:count]])
-                    asks[WATCHMAN] = blocking(peer.sock, queries.__next__)
+                    asks[WATCHMAN] = ask = blocking(peer.sock, queries.__next__)
+                    _must_tell_ten(ask())
                 asks |= checks(daemon, tree.root, keys[:count])
                 with placement.asking():
                     samples = plan.measure(asks)
@@ -127,6 +129,12 @@ def ten_files(plan: Plan) -> None:
                     table.add(name, samples[name])
                 _limits_of_ten(table, placement.name, limit)
                 plan.tell(table)
+
+
+def _must_tell_ten(answer: bytes) -> None:
+    """Raises RuntimeError where Watchman does not tell of ten files that are there."""
+    if sum(file["exists"] for file in json.loads(answer)["files"]) != 10:
+        raise RuntimeError(f"Watchman did not tell of ten files: {answer[:300]!r}; look at its log")
 
 
 def _limits_of_ten(table: Table, placement: str, limit: float) -> None:
