@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, repeat
 from typing import Final
 
+import lmdb
 from support import Daemon
 
 from speed.beside import quiet
@@ -22,6 +23,7 @@ from speed.processes import connect, kept_client, request, yielding
 from speed.questions import put_all, watching
 
 _CLIENTS: Final = 64
+_COMMIT: Final = "one LMDB commit each"
 _WINDOW: Final = 200
 """Requests in flight at once."""
 _PATIENCE: Final = 30.0
@@ -126,29 +128,46 @@ def _putting(daemon: Daemon, root: str, seconds: float) -> Iterator[list[float]]
     rate.append(float(told))
 
 
-def _syncs(path: str, seconds: float) -> float:
-    """Appends of 100 bytes a second, each with an fsync of its own."""
+def _rate(once: Ask, seconds: float) -> float:
+    """How many times a second."""
     count, start = 0, time.perf_counter()
-    with open(path, "ab", buffering=0) as file:
-        while (now := time.perf_counter()) - start < seconds:
-            file.write(b"x" * 100)
-            os.fsync(file.fileno())
-            count += 1
+    while (now := time.perf_counter()) - start < seconds:
+        once()
+        count += 1
     return count / (now - start)
 
 
+@contextlib.contextmanager
+def _syncing(plan: Plan) -> Iterator[dict[str, Ask]]:
+    """What one change costs that is made durable on its own: the bare call, and a commit of the store's kind (two)."""
+    place = plan.place("synced")
+    os.mkdir(place)
+    with open(f"{place}/file", "ab", buffering=0) as file, lmdb.open(place, map_size=1 << 30) as environment:
+
+        def fsync() -> None:
+            file.write(b"x" * 100)
+            os.fsync(file.fileno())
+
+        def commit() -> None:
+            with environment.begin(write=True) as transaction:
+                transaction.put(b"%d" % time.perf_counter_ns(), b"x" * 100)
+
+        yield {_COMMIT: commit, "one bare fsync each": fsync}
+
+
 def durable_puts(plan: Plan) -> None:
-    """Row 11: puts of 64 clients, against one fsync each and the same daemon without any; questions meanwhile."""
+    """Row 11: puts of 64 clients, against one commit each and the same daemon without any; questions meanwhile."""
     root, seconds = plan.place("root"), 4 * plan.seconds
     os.mkdir(root)
     write(f"{root}/small", b"x" * 4096)
-    base, durable, without = "one fsync each", f"puts of {_CLIENTS} clients", "the same, no fsync (tmpfs)"
-    memory = "/dev/shm"
-    table = Table("11", "durable changes", unit="a second", base=base)
-    samples: dict[str, list[float]] = {base: [], durable: [], without: []}
+    durable, without, memory = f"puts of {_CLIENTS} clients", "the same, no fsync (tmpfs)", "/dev/shm"
+    table = Table("11", "durable changes", unit="a second", base=_COMMIT)
+    samples: dict[str, list[float]] = {}
     alone: list[int] = []
     beside: list[int] = []
     with contextlib.ExitStack() as stack:
+        bare = stack.enter_context(_syncing(plan))
+        samples |= {name: [] for name in (*bare, durable, without)}
         daemons = {durable: stack.enter_context(watching(plan, plan.placements[0], root))}
         if os.access(memory, os.W_OK):
             state = stack.enter_context(tempfile.TemporaryDirectory(prefix="provd-", dir=memory))
@@ -159,7 +178,8 @@ def durable_puts(plan: Plan) -> None:
         key = put_all(daemon, root, [[f"{root}/small"]])[0]
         client = kept_client(daemon.socket)
         for _ in range(plan.rounds):
-            samples[base].append(_syncs(plan.place("synced"), seconds))
+            for name, once in bare.items():
+                samples[name].append(_rate(once, seconds))
             for name, asked in daemons.items():
                 with _putting(asked, root, seconds) as rate:
                     pass
@@ -170,7 +190,7 @@ def durable_puts(plan: Plan) -> None:
     for name, found in samples.items():
         if found:
             table.add(name, found)
-    table.at_least("of one fsync each", table.lines[durable].ratio, 10)
+    table.at_least("of one commit each", table.lines[durable].ratio, 10)
     table.at_least("of the same without fsync", ratio(table.p50(durable), table.p50(without)), 0.5)
     plan.tell(table)
     table = Table("11", f"one file asked for while {_CLIENTS} clients put", base="alone")
