@@ -52,6 +52,14 @@ class Subscriber:
         self._sock.sendall(request("log.subscribe", entries=True))
         self._rest = b""
 
+    def forget(self) -> None:
+        """Reads and drops what was sent until now."""
+        self._rest = b""
+        self._sock.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            while self._sock.recv(1 << 22):
+                pass
+
     def told(self, count: int, ask: Ask | None = None) -> int:
         """Waits until so many entries were told to be changed; when the last one was, in perf_counter_ns.
 
@@ -94,6 +102,7 @@ def touched(plan: Plan) -> None:
         took: list[int] = []
         for number in range(2 * plan.rounds):
             quiet(daemon.process.pid)
+            subscriber.forget()
             write(f"{root}/new", f"{number}".encode().ljust(4096, b"."))
             start = time.perf_counter_ns()
             os.rename(f"{root}/new", f"{root}/shared")
