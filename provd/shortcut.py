@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
@@ -38,20 +38,28 @@ Compared = tuple[int, ...]
 
 
 class Told:
-    """The verdict on an entry that is fresh, as JSON; `name` is its key as JSON."""
+    """The verdict on an entry that is fresh, as JSON around its clock: `before` and `after`.
 
-    __slots__ = ("_after", "_before", "name")
+    `named` is `before` with the key in front, as a member of an object.
+    """
+
+    __slots__ = ("after", "before", "named")
 
     def __init__(self, judged: Judgement, entry: Entry) -> None:
-        self.name = _encode(entry.id.key)
         told = _encode(evidence.to_wire(judged, clock="@", mutation=lambda _: None, key=entry.id.key))
-        self._before, _, after = told.partition(_CLOCK)
-        self._before += b'"clock":"'
-        self._after = b'"' + after
+        before, _, after = told.partition(_CLOCK)
+        self.before = before + b'"clock":"'
+        self.named = _encode(entry.id.key) + b":" + self.before
+        self.after = b'"' + after
 
     def at(self, token: bytes) -> bytes:
         """The same at the clock of this token."""
-        return self._before + token + self._after
+        return self.before + token + self.after
+
+
+def members(verdicts: Iterable[Told], token: bytes) -> bytes:
+    """Verdicts by key as the members of a JSON object, all at the clock of this token."""
+    return b",".join([told.named + token + told.after for told in verdicts])
 
 
 class Learned:
@@ -85,15 +93,15 @@ class Shortcut:
         self._store = store
         self._seals = seals
         self._ground = ground
-        self._learned: dict[EntryId, Learned] = {}
-        self._files = 0
+        self._learned: dict[bytes, dict[str, Learned]] = {}  # by scope and key: as questions come
+        self._entries = self._files = 0
         self._quiet: dict[EntryId, _Quiet] = {}
         self._of = (0, 0)
         """In which epoch of the seals, and after which shifts of the ways, all that is kept here was learned."""
 
     def fresh(self, entry_id: EntryId) -> Told | None:
         """The verdict on the entry, if it is fresh by seals at this moment; None where that takes more to say."""
-        learned = self._learned.get(entry_id)
+        learned = self._learned.get(entry_id.scope, {}).get(entry_id.key)
         if learned is None or self._begin([learned]) is None or not _is_untouched(learned):
             return None
         return learned.told if self._ground.is_still(self._of[0]) else None
@@ -123,24 +131,28 @@ class Shortcut:
             self._quiet.clear()
         self._quiet[entry.id] = _Quiet(Told(judged, entry), stand, position)
 
-    async def all_fresh(self, ids: Sequence[EntryId]) -> list[Told] | None:
-        """The same of all the entries, at one moment of this call; others are answered in between."""
-        learned = self._learned
-        found = [each for entry_id in ids if (each := learned.get(entry_id)) is not None]
-        if len(found) != len(ids):
+    async def all_fresh(self, scope: bytes, keys: Iterable[str]) -> list[Told] | None:
+        """The same of all these keys of a scope, at one moment of this call; others are answered in between."""
+        learned = self._learned.get(scope, {})
+        found = list(map(learned.get, keys))
+        if None in found:
             return None
-        began = self._begin(found)
+        began = self._begin(entries := cast("list[Learned]", found))
         if began is None:
             return None
-        files = 0
-        for each in found:
-            if not _is_untouched(each):
-                return None
-            files += len(each.files)
+        stat, compared, files = os.stat, COMPARED, 0
+        for entry in entries:
+            files += len(entry.files)
             if files >= SLICE:
                 files = 0
                 await asyncio.sleep(0)
-        return [each.told for each in found] if self._begin(found) == began else None
+            try:
+                for path, was in entry.files:
+                    if compared(stat(path)) != was:
+                        return None
+            except OSError:
+                return None
+        return [entry.told for entry in entries] if self._begin(entries) == began else None
 
     def _begin(self, found: list[Learned]) -> Stand | None:
         """How things stand, where these entries are as they were when they were learned; else None."""
@@ -163,7 +175,7 @@ class Shortcut:
                 return
             entry = judged.entry
             assert entry is not None
-            known = self._learned.get(entry.id)
+            known = self._learned.get(entry.id.scope, {}).get(entry.id.key)
             if known is not None and known.renewed == entry.renewed:
                 continue
             files = self._sealed_files(entry, coverage)
@@ -193,19 +205,23 @@ class Shortcut:
         return files
 
     def _take(self, learned: Learned) -> None:
-        if len(self._learned) >= _MAX_ENTRIES or self._files + len(learned.files) > _MAX_ALL_FILES:
-            self._learned.clear()
-            self._files = 0
-        known = self._learned.get(learned.id)
+        if self._entries >= _MAX_ENTRIES or self._files + len(learned.files) > _MAX_ALL_FILES:
+            self._forget()
+        scope = self._learned.setdefault(learned.id.scope, {})
+        known = scope.get(learned.id.key)
+        self._entries += known is None
         self._files += len(learned.files) - (0 if known is None else len(known.files))
-        self._learned[learned.id] = learned
+        scope[learned.id.key] = learned
+
+    def _forget(self) -> None:
+        self._learned.clear()
+        self._entries = self._files = 0
 
     def _begin_anew(self) -> bool:
         """Whether anything can be learned at this moment; what was learned on other ground is forgotten."""
         stand = self._ground.begin()
         if stand is not None and stand[:2] != self._of:
-            self._learned.clear()
-            self._files = 0
+            self._forget()
             self._of = stand[:2]
         return stand is not None
 
