@@ -113,33 +113,37 @@ class SealedReader:
         again.things[reading] = tuple(things)
         if reading.kind is Kind.FILE:
             return there
-        exchanged = self._exchanged(reading, seal, raws)
-        if exchanged is None:
-            return None
-        found, roll = exchanged
-        if again.sealer is not None and all(again.sealer.is_sealed(*things[at], reading.algorithm) for at in changed):
-            again.sealer.keep_again(reading, SetSeal(seal.rules, found, tuple(things), roll))
-        return found
+        may_keep = again.sealer is not None and all(
+            again.sealer.is_sealed(*things[at], reading.algorithm) for at in changed
+        )
+        new = self._exchanged(reading, seal, raws, keep=may_keep)
+        if new is not None and again.sealer is not None and may_keep:
+            again.sealer.keep_again(reading, msgspec.structs.replace(new, things=tuple(things)))
+        return None if new is None else new.found
 
-    def _exchanged(self, reading: Reading, seal: SetSeal, raws: dict[bytes, bytes]) -> tuple[Found, Roll] | None:
-        """What a set is with other raw digests of these paths, and the bytes of its digest."""
+    def _exchanged(self, reading: Reading, seal: SetSeal, raws: dict[bytes, bytes], *, keep: bool) -> SetSeal | None:
+        """The seal of a set with other raw digests of these paths; with `keep` the bytes of its digest stay so."""
         before = seal.found.members or ()
         members = list(before)
-        kept = self._seals.get_set(reading) is seal
-        roll = seal.roll if seal.roll is not None and kept else Roll(before)
         start = len(base_of(reading).rstrip(b"/")) + 1
-        was: dict[bytes, bytes] = {}
+        places: dict[int, bytes] = {}
         for path, raw in raws.items():
             name = path[start:]
             at = bisect_left(members, name, key=attrgetter("name"))
             if at == len(members) or members[at].name != name or members[at].type != "f" or not members[at].raw:
                 return None
-            was[name] = members[at].raw
             members[at] = Member("f", name, raw)
-            roll.exchange(at, raw)
+            places[at] = raw
+        is_kept = self._seals.get_set(reading) is seal
+        roll = seal.roll if seal.roll is not None and is_kept else Roll(before)
+        had = roll.exchange(places)
         digest = roll.digest(reading.algorithm)
-        since = _since(seal.found, was, {path[start:]: raw for path, raw in raws.items()})
-        return msgspec.structs.replace(seal.found, digest=digest, members=tuple(members), since=since), roll
+        if not keep:  # the seal that goes on being kept has these bytes as they were
+            roll.exchange(had)
+        was = {members[at].name: raw for at, raw in had.items()}
+        since = _since(seal.found, was, {members[at].name: raw for at, raw in places.items()})
+        found = msgspec.structs.replace(seal.found, digest=digest, members=tuple(members), since=since)
+        return msgspec.structs.replace(seal, found=found, roll=roll)
 
 
 class _Again:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
 from provd.core.dependency import Member, hasher, member_bytes
@@ -16,10 +16,15 @@ class Roll:
         self._data = bytearray(b"".join(pieces))
         self._ends = list(accumulate(map(len, pieces)))
 
-    def exchange(self, index: int, raw: bytes) -> None:
-        """Gives member number `index` another raw digest."""
-        end = self._ends[index] - 1  # what ends a member's bytes is a NUL
-        self._data[end - len(raw) : end] = raw
+    def exchange(self, raws: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Gives members, by number, other raw digests; returns those that they had."""
+        had = {}
+        for index, raw in raws.items():
+            end = self._ends[index] - 1  # what ends a member's bytes is a NUL
+            place = slice(end - len(raw), end)
+            had[index] = bytes(self._data[place])
+            self._data[place] = raw
+        return had
 
     def digest(self, algorithm: str) -> str:
         """The digest of the set, as `dependency.set_digest` gives it."""
