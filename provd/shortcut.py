@@ -10,8 +10,8 @@ would have told by then, so it is asked once more at the end.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
+import stat
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
@@ -81,7 +81,8 @@ class Shortcut:
         self._epochs.add(watch.fileno())
         self._learned: dict[EntryId, Learned] = {}
         self._files = 0
-        self._directories: dict[bytes, bool] = {}
+        self._directories: set[bytes] = set()
+        """Those that were found to be watched. Others are asked about again: nothing tells when they come to be."""
         self._epoch = self._shifts = 0
         """In which epoch of the seals, and after which shifts of the ways, all that is kept here was learned."""
 
@@ -98,8 +99,8 @@ class Shortcut:
         found = [each for entry_id in ids if (each := learned.get(entry_id)) is not None]
         if len(found) != len(ids):
             return None
-        heard = self._begin(found)
-        if heard is None:
+        told = self._begin(found)
+        if told is None:
             return None
         epoch, files = self._epoch, 0
         for each in found:
@@ -109,10 +110,10 @@ class Shortcut:
             if files >= _SLICE:
                 files = 0
                 await asyncio.sleep(0)
-        return found if self._epoch == epoch and self._begin(found) == heard else None
+        return found if self._epoch == epoch and self._begin(found) == told else None
 
-    def _begin(self, found: list[Learned]) -> int | None:
-        """How much the watcher has told until now, where all of it was taken, and all that was learned is as it was.
+    def _begin(self, found: list[Learned]) -> tuple[int, int] | None:
+        """How things stand by the watcher (`Telling`), where all it told was taken and all that was learned is kept.
 
         Equal twice, nothing happened in between that could lead a way elsewhere.
         """
@@ -121,7 +122,7 @@ class Shortcut:
         told = self._watch.glance()
         if told is None or told[0] != self._shifts or not self._all_kept(found):
             return None
-        return told[1]
+        return told
 
     def learn(self, judged: Judgement) -> None:
         """Takes up an entry that was found fresh by seals, where its ways are watched and real."""
@@ -177,13 +178,13 @@ class Shortcut:
         directory, _, name = path.rpartition(b"/")
         if name in {b"", b".", b".."} or not directory:
             return False
-        known = self._directories.get(directory)
-        if known is None:
+        if directory not in self._directories:
+            if self._mounts.now().may_hang_at(directory) is not None or not _is_watched(directory, coverage):
+                return False
             if len(self._directories) >= _MAX_DIRECTORIES:
                 self._directories.clear()
-            local = self._mounts.now().may_hang_at(directory) is None
-            known = self._directories[directory] = local and _is_watched(directory, coverage)
-        return known and _is_no_link(path)
+            self._directories.add(directory)
+        return _is_file(path)
 
     def _all_kept(self, found: list[Learned]) -> bool:
         """Whether the store has each of these entries as it was."""
@@ -200,22 +201,21 @@ class Shortcut:
 
 
 def _is_untouched(learned: Learned) -> bool:
-    stat, compared = os.stat, _compared
+    look, compared = os.lstat, _compared
     try:
         for path, was in learned.files:
-            if compared(stat(path)) != was:
+            if compared(look(path)) != was:  # a link put there since may lead out of what is watched
                 return False
     except OSError:
         return False
     return True
 
 
-def _is_no_link(path: bytes) -> bool:
+def _is_file(path: bytes) -> bool:
     try:
-        os.readlink(path)
-    except OSError as error:
-        return error.errno == errno.EINVAL
-    return False
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _is_watched(directory: bytes, coverage: Coverage) -> bool:

@@ -40,17 +40,16 @@ class Seals:
         self._lock = threading.Lock()
         self._of = 0
         self._rows: dict[bytes, Row] = {}
-        self._sealable: dict[int, bool] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def current(self) -> int:
         """The epoch of this moment; 0 where nothing can be sealed. Seals of another one are gone."""
-        now = self.epoch.now()
-        if now != self._of:
-            with self._lock:
-                self._of, self._rows, self._sealable = now, {}, {}
+        with self._lock:  # who asked earlier must not come later
+            now = self.epoch.now()
+            if now != self._of:
+                self._of, self._rows = now, {}
         return now
 
     def get(self, path: bytes) -> Row | None:
@@ -73,16 +72,6 @@ class Seals:
             if len(self._rows) > self._limit:
                 del self._rows[next(iter(self._rows))]
 
-    def is_sealable(self, device: int, descriptor: int) -> bool:
-        """Whether an open file, whose `st_dev` is `device`, lies on a file system of the list; raises OSError.
-
-        Remembered for an epoch: the kernel gives the number of an unmounted file system to another one.
-        """
-        known = self._sealable.get(device)
-        if known is None:
-            known = self._sealable[device] = magic_of(descriptor) in SEALABLE
-        return known
-
 
 class Sealer:
     """The seals for one job, which began in `epoch`."""
@@ -97,6 +86,10 @@ class Sealer:
         row = self._seals.get(path)
         return row.raw.get(algorithm) if row is not None and row.signature == now else None
 
+    def holds(self) -> bool:
+        """Whether nothing voided the seals since the job began."""
+        return self._seals.epoch.now() == self._epoch
+
     def may_seal(self, descriptor: int, path: bytes, was: Signature) -> bool:
         """Whether a file, with what `fstat` has just said, is at rest and nobody writes it; then it is to be read.
 
@@ -104,7 +97,7 @@ class Sealer:
         """
         return (
             is_older(was, path, coarse_clock(), self._stamps)
-            and self._seals.is_sealable(was.dev, descriptor)
+            and magic_of(descriptor) in SEALABLE  # not by `st_dev`: overlay may tell that of what lies below
             and nobody_writes(descriptor)
         )
 

@@ -12,7 +12,7 @@ from provd.filesystems import FileSystems
 def read_single(
     path: bytes, algorithm: str, most: int, sealer: Sealer | None = None, *, by_seal: bool = False
 ) -> Found | None:
-    """What one file gives; None where that takes more: over `most` bytes, changing, or too young to be sure of."""
+    """What one file gives; None where that takes more: over `most` bytes, changing, or not sure."""
     attempt = Attempt(algorithm, FileSystems(), _never, most=most, sealer=sealer, by_seal=by_seal)
     try:
         found = read_file(path, attempt)
@@ -20,6 +20,8 @@ def read_single(
         return None
     except OSError as error:
         return Found(trouble=Trouble.UNREADABLE, detail=reason(error))
+    if found.sealed and sealer is not None and not sealer.holds():
+        return None
     return None if any(thing.young for thing in attempt.seen) else found
 
 

@@ -31,11 +31,17 @@ LATER = 10_000_000_000
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    if magic(os.fsencode(tmp_path)) not in sealing.SEALABLE:
-        pytest.skip("nothing can be sealed here")
+def _lease_breaks_ignored() -> Iterator[None]:
     before = signal.getsignal(signal.SIGIO)
     ignore_lease_breaks()
+    yield
+    signal.signal(signal.SIGIO, before)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, _lease_breaks_ignored: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    if magic(os.fsencode(tmp_path)) not in sealing.SEALABLE:
+        pytest.skip("nothing can be sealed here")
     watch = Scripted(os.fsencode(tmp_path / "root"))
     made = Desk(tmp_path, watch)
     watch.store = made.store
@@ -45,7 +51,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     fill(made.root)
     yield made
     made.close()
-    signal.signal(signal.SIGIO, before)
 
 
 def fill(root: Path) -> None:
@@ -254,8 +259,8 @@ def changed_unseen(desk: Desk, watch: Scripted, stack: ExitStack) -> None:
     read = desk.inquiry.read
     patched = stack.enter_context(pytest.MonkeyPatch.context())
 
-    async def reading(*some: Any) -> Any:
-        there = await read(*some)
+    async def reading(*some: Any, **how: Any) -> Any:
+        there = await read(*some, **how)
         patched.undo()
         (desk.root / "f").write_text("two")
         (desk.root / "d" / "deep" / "c.py").write_text("two")
@@ -398,6 +403,7 @@ def test_a_link_that_leads_out_of_the_roots_shows_nothing(desk: Desk) -> None:
     run(desk, work)
 
 
+@pytest.mark.usefixtures("_lease_breaks_ignored")
 def test_in_memory_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     if magic(b"/dev/shm") in sealing.SEALABLE or not os.access("/dev/shm", os.W_OK):
         pytest.skip("/dev/shm is no tmpfs here")
@@ -405,7 +411,6 @@ def test_in_memory_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         watch = Scripted(os.fsencode(home) + b"/root")
         desk = Desk(Path(home), watch)
         watch.store = desk.store
-        ignore_lease_breaks()
         fill(desk.root)
         monkeypatch.setattr(desk.clocks, "given", lambda _: coarse_clock() + LATER)
 
