@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,19 +10,9 @@ from sealing_help import LATER, Sealed, set_clock
 
 from provd.disk import files, seal
 from provd.disk.files import coarse_clock
-from provd.disk.seal import ignore_lease_breaks
 from provd.filesystems import magic
 
 Reader = Callable[[int, int], bytes]
-
-
-@pytest.fixture
-def lease_breaks_ignored() -> Iterator[None]:
-    """As in a daemon, without which nothing is sealed."""
-    before = signal.getsignal(signal.SIGIO)
-    ignore_lease_breaks()
-    yield
-    signal.signal(signal.SIGIO, before)
 
 
 @pytest.fixture

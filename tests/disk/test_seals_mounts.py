@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from reading_help import exchange, place, sha, write
+from reading_help import place, sha, write
 from sealing_help import (
     Sealed,
+    exchange,
     image,
     in_namespace,
     may_mount,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,7 +18,6 @@ from provd import clocks
 from provd.core.clock import Clock
 from provd.core.dependency import ABSENT
 from provd.core.records import ALL, Gap, MutationKind
-from provd.disk import ignore_lease_breaks
 from provd.disk import seal as sealing
 from provd.disk.files import coarse_clock
 from provd.filesystems import magic
@@ -31,15 +29,8 @@ LATER = 10_000_000_000
 
 
 @pytest.fixture
-def _lease_breaks_ignored() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGIO)
-    ignore_lease_breaks()
-    yield
-    signal.signal(signal.SIGIO, before)
-
-
-@pytest.fixture
-def desk(tmp_path: Path, _lease_breaks_ignored: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def desk(tmp_path: Path, lease_breaks_ignored: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    del lease_breaks_ignored
     if magic(os.fsencode(tmp_path)) not in sealing.SEALABLE:
         pytest.skip("nothing can be sealed here")
     watch = Scripted(os.fsencode(tmp_path / "root"))
@@ -403,7 +394,7 @@ def test_a_link_that_leads_out_of_the_roots_shows_nothing(desk: Desk) -> None:
     run(desk, work)
 
 
-@pytest.mark.usefixtures("_lease_breaks_ignored")
+@pytest.mark.usefixtures("lease_breaks_ignored")
 def test_in_memory_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     if magic(b"/dev/shm") in sealing.SEALABLE or not os.access("/dev/shm", os.W_OK):
         pytest.skip("/dev/shm is no tmpfs here")
