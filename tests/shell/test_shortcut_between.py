@@ -72,7 +72,7 @@ def test_two_files_that_were_never_right_at_one_moment(scene: Scene, monkeypatch
 def test_two_entries_that_were_never_right_at_one_moment(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, *, taken: bool
 ) -> None:
-    """Broken: `all_fresh` without the last `_begin`; `Telling` without the bytes that were heard (where all was taken)."""
+    """Broken: `all_fresh` without the last `_begin`, or without the comparison (where all was taken meanwhile)."""
 
     async def work() -> None:
         await scene.put("one", "file:d/e/f")
@@ -109,8 +109,9 @@ MEANWHILE: dict[str, Act] = {
 def test_what_happens_while_others_are_answered_is_taken_into_account(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """Meanwhile another entry is learned, on the new ground. Broken: `all_fresh` compares what was heard alone (rules);
-    the last `_begin` without `_all_kept` (put anew).
+    """Meanwhile another entry is learned, on the new ground.
+
+    Broken: `all_fresh` compares what was heard alone (rules); the last `_begin` without `_all_kept` (put anew).
     """
 
     async def work() -> None:
@@ -169,7 +170,8 @@ def test_what_could_change_unheard_is_never_learned(scene: Scene, what: str) -> 
         scene.write("ignored/f", "one")
         scene.watch.begun(lambda path, _: path.endswith(b"/ignored"))
         await scene.put("base", "file:g")
-        await scene.put("k", *NEVER[what](scene))
+        await scene.put("k", *NEVER[what](scene), fetched_at=await scene.desk.clock())
+        scene.watch.settle()
         for _ in range(3):
             assert (await scene.desk.found("k"))[0] == "fresh"
             assert scene.at_once("k") is None
