@@ -1,7 +1,8 @@
 """The audit: what the daemon believes of files, compared with the files.
 
 Rule: nothing is believed here, so it finds provd's own mistakes and changes that leave no trace. What is changing at
-this moment is no mistake: it is looked at again when the log has caught up.
+this moment is no mistake: it is looked at again when the log has caught up. What could not be looked at is told:
+silence would say that it was.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from provd.core.dependency import Kind
 from provd.core.entry import lies_in
+from provd.core.mutation import DIRECTORY, FILE, LINK
 from provd.core.reading import Found, Reading, Signature
 from provd.core.records import wire_name
 from provd.core.verdict import reading_of
 from provd.disk import Workers
+from provd.disk.states import MOUNTED, Unlisted, listing_at_once, state_of
 from provd.store import Store, View
 
 _SLICE: Final = 256
@@ -30,13 +33,21 @@ _DIRECTORIES: Final = 16
 _ROUNDS: Final = 3
 _PATIENCE: Final = 600.0
 _LISTING: Final = 30.0
+MOST_TOLD: Final = 64
+"""Places that were not looked at and are named; all are counted."""
 MOST_COUNTED: Final = 100_000
 """Rows that are counted for a status."""
 TRACELESS: Final = "content changed and stat did not"
 UNCOVERED: Final = ": the place is not wholly watched"
+SILENT: Final = "its file system does not answer"
+APART: Final = "on it lies another file system, which may hang and is not watched"
+RESTLESS: Final = "it changed each time that it was looked at"
+GONE: Final = "the root is gone"
+UNWATCHED: Final = "no root holds it, so the log knows nothing of it"
 
 State = tuple[str, int, int, int, int]
-"""Sort (`f d l s`), size, times of modification and change (ns), inode; a directory has no size and no times."""
+"""The parts of a `core.mutation.State`: sort, size, times of modification and change (ns), inode."""
+_MOUNTED: Final = msgspec.structs.astuple(MOUNTED)
 
 
 class Row(Protocol):
@@ -65,6 +76,20 @@ Read = Callable[[frozenset[Reading], float], Awaitable[dict[Reading, Found]]]
 Mismatch = dict[str, Any]
 
 
+class _Walked:
+    """What a comparison of trees with the table came to.
+
+    `files` were compared, `digests` is what the table has of them and at which state, `mismatches` is what differs, and
+    `skipped` is what was not looked at and why.
+    """
+
+    def __init__(self) -> None:
+        self.files: set[bytes] = set()
+        self.digests: dict[bytes, tuple[State, bytes]] = {}
+        self.mismatches: list[Mismatch] = []
+        self.skipped: dict[bytes, str] = {}
+
+
 class Audit:
     """Compares entries and the table of files with the disk.
 
@@ -91,22 +116,28 @@ class Audit:
         self._ignored = ignored
         self._uncovered = uncovered
 
-    async def run(self, roots: Sequence[bytes], scope: bytes | None, sample: int | None) -> dict[str, Any]:
+    async def run(
+        self, roots: Sequence[bytes], scope: bytes | None, sample: int | None, skipped: Mapping[bytes, str]
+    ) -> dict[str, Any]:
         """Compares `roots` with the table, and what entries of `scope` (None: all) and the table have digests of.
 
-        At most `sample` files are read for that. Returns `{files, mismatches}`: how many were compared, what differs.
+        At most `sample` files are read for that; `skipped` is what the caller leaves out, and why. Returns `{files,
+        mismatches, skipped: {count, places: [{path, why}]}}`: how many were compared, what differs, and what was not
+        looked at.
         """
-        files, mismatches, digests = await self._compare(roots)
+        walked = await self._compare(roots)
+        walked.skipped |= skipped
         believed = await asyncio.to_thread(self._believed, scope)
-        for path, (state, digest) in digests.items():
+        for path, (state, digest) in walked.digests.items():
             kept = believed.setdefault(Reading(Kind.FILE, path, "xxh3"), {})
             kept[state] = f"xxh3:{digest.hex()}"
         wanted = sorted(believed, key=lambda reading: reading.path)
         if sample is not None and sample < len(wanted):
             wanted = random.sample(wanted, sample)
         for at in range(0, len(wanted), _SLICE):
-            mismatches += await self._reread({r: believed[r] for r in wanted[at : at + _SLICE]})
-        return {"files": len(files | {reading.path for reading in wanted}), "mismatches": mismatches}
+            walked.mismatches += await self._reread({r: believed[r] for r in wanted[at : at + _SLICE]}, walked.skipped)
+        files = (walked.files | {reading.path for reading in wanted}) - walked.skipped.keys()
+        return {"files": len(files), "mismatches": walked.mismatches, "skipped": _told(walked.skipped)}
 
     def counts(self, roots: Sequence[bytes]) -> dict[bytes, int] | None:
         """How many files the table has below each root; None where counting would take long. Not for the loop."""
@@ -132,60 +163,80 @@ class Audit:
                         believed.setdefault(reading_of(kept), {})[_signed(kept.signature)] = kept.digest
         return believed
 
-    async def _reread(self, believed: dict[Reading, dict[State, str]]) -> list[Mismatch]:
+    async def _reread(self, believed: dict[Reading, dict[State, str]], skipped: dict[bytes, str]) -> list[Mismatch]:
         found = await self._read(frozenset(believed), _PATIENCE)
         out = []
         for reading, digests in believed.items():
             there = found[reading]
+            if there.trouble is not None:
+                skipped[reading.path] = f"it could not be read: {there.detail or there.trouble}"
+                continue
             was = None if there.signature is None else digests.get(_signed(there.signature))
-            if was is not None and there.digest not in {None, was}:
+            if was is not None and there.digest != was:
                 told = {"path": wire_name(reading.path), "was": was, "is": there.digest}
                 out.append(told | {"why": TRACELESS})
         return out
 
     # the table
 
-    async def _compare(
-        self, roots: Sequence[bytes]
-    ) -> tuple[set[bytes], list[Mismatch], dict[bytes, tuple[State, bytes]]]:
-        """The files that were compared, what differs, and the digests that the table has of the others."""
-        files: set[bytes] = set()
-        digests: dict[bytes, tuple[State, bytes]] = {}
+    async def _compare(self, roots: Sequence[bytes]) -> _Walked:
+        walked = _Walked()
         suspects: set[bytes] = set()
         if self._table is None:
-            return files, [], digests
+            return walked
         await self._settled()
         own = set(roots)
         stack = list(roots)
         while stack:
             some = [stack.pop() for _ in range(min(_DIRECTORIES, len(stack)))]
-            for directory, names, rows in await self._both(some):
+            for directory, names, rows in await self._both(some, suspects, walked.skipped):
                 prefix = directory.rstrip(b"/") + b"/"
                 for name in names.keys() | rows.keys():
                     path, now, row = prefix + name, names.get(name), rows.get(name)
-                    if self._ignored(path, now is not None and now[0] == "d"):
+                    if self._ignored(path, now is not None and now[0] == DIRECTORY):
                         continue
-                    if row is None or _state_of(row) != now:
+                    if now == _MOUNTED:
+                        walked.skipped[path] = APART
+                    elif row is None or _state_of(row) != now:
                         suspects.add(path)
-                    elif now[0] == "f":
-                        files.add(path)
+                    elif now[0] == FILE:
+                        walked.files.add(path)
                         if row.digest:
-                            digests[path] = (now, row.digest)
-                    elif now[0] == "d" and path not in own:
+                            walked.digests[path] = (now, row.digest)
+                    elif now[0] == DIRECTORY and path not in own:
                         stack.append(path)
             await asyncio.sleep(0)
-        return files, await self._confirmed(suspects), digests
+        walked.mismatches = await self._confirmed(suspects, walked.skipped)
+        return walked
 
-    async def _both(self, directories: list[bytes]) -> list[tuple[bytes, Mapping[bytes, State], Mapping[bytes, Row]]]:
-        """What some directories hold, by the disk and by the table; those that do not answer are left out."""
-        listed = await self._workers.each(_listed, directories, _LISTING, apart=True)
+    async def _both(
+        self, directories: list[bytes], suspects: set[bytes], skipped: dict[bytes, str]
+    ) -> list[tuple[bytes, Mapping[bytes, State], Mapping[bytes, Row]]]:
+        """What some directories hold, by the disk and by the table.
+
+        Those that are gone meanwhile become suspects; why others are left out stands in `skipped`.
+        """
+        listed = partial(listing_at_once, mounts=self._workers.mounts.now())  # what may hang in them is not asked
+        found = await self._workers.each(listed, directories, _LISTING, apart=True)
+        out: list[tuple[bytes, Mapping[bytes, State], Mapping[bytes, Row]]] = []
         assert self._table is not None
         with self._store.view() as view:
             table = self._table(view)
-            return [(directory, names, table.children(directory)) for directory, names in listed.items()]
+            for directory in directories:
+                there = found.get(directory)
+                if there is None:
+                    skipped[directory] = SILENT
+                elif not isinstance(there, Unlisted):
+                    names = {name: msgspec.structs.astuple(state) for name, state in there.names.items()}
+                    out.append((directory, names, table.children(directory)))
+                elif there.gone:
+                    suspects.add(directory)
+                else:
+                    skipped[directory] = f"it could not be listed: {there.why}"
+        return out
 
-    async def _confirmed(self, suspects: Iterable[bytes]) -> list[Mismatch]:
-        """What still differs, and stands still while the log catches up."""
+    async def _confirmed(self, suspects: Iterable[bytes], skipped: dict[bytes, str]) -> list[Mismatch]:
+        """What still differs, and stands still while the log catches up; what does not becomes `skipped`."""
         left = set(suspects)
         out: dict[bytes, Mismatch] = {}
         for _ in range(_ROUNDS):
@@ -200,14 +251,25 @@ class Audit:
                 rows = {path: None if (row := table.get(path)) is None else _state_of(row) for path in left}
             for path in list(left):
                 if path not in before or path not in after:
-                    left.discard(path)  # it does not answer
-                elif before[path] == after[path]:
                     left.discard(path)
-                    if rows[path] != after[path]:
-                        out[path] = _mismatch(path, rows[path], after[path])
+                    skipped[path] = SILENT
+                elif isinstance(now := after[path], str):
+                    left.discard(path)
+                    skipped[path] = f"it could not be looked at: {now}"
+                elif before[path] == now:
+                    left.discard(path)
+                    if rows[path] != now:
+                        out[path] = _mismatch(path, rows[path], now)
                         if self._uncovered(path):  # a hole that status names, and no mistake
                             out[path]["why"] += UNCOVERED
+        skipped.update(dict.fromkeys(left, RESTLESS))
         return [out[path] for path in sorted(out)]
+
+
+def _told(skipped: Mapping[bytes, str]) -> dict[str, Any]:
+    """The answer's `skipped`: how many places, and the first of them by name."""
+    places = [{"path": wire_name(path), "why": skipped[path]} for path in sorted(skipped)[:MOST_TOLD]]
+    return {"count": len(skipped), "places": places}
 
 
 def _count(table: Table, root: bytes) -> int:
@@ -218,8 +280,8 @@ def _count(table: Table, root: bytes) -> int:
         prefix = directory.rstrip(b"/") + b"/"
         for name, row in table.children(directory).items():
             sort = _state_of(row)[0]
-            files += sort == "f"
-            if sort == "d":
+            files += sort == FILE
+            if sort == DIRECTORY:
                 stack.append(prefix + name)
     return files
 
@@ -238,9 +300,9 @@ def _shown(state: State | None) -> str:
     if state is None:
         return "absent"
     sort, size, mtime_ns, _, ino = state
-    if sort == "d":
+    if sort == DIRECTORY:
         return f"directory, inode {ino}"
-    kind = {"f": "file", "l": "link"}.get(sort, "special")
+    kind = {FILE: "file", LINK: "link"}.get(sort, "special")
     return f"{kind} of {size} bytes, inode {ino}, mtime_ns {mtime_ns}"
 
 
@@ -251,31 +313,14 @@ def _state_of(row: Row) -> State:
 
 def _signed(signature: Signature) -> State:
     """The state of a file that was read."""
-    return ("f", signature.size, signature.mtime_ns, signature.ctime_ns, signature.ino)
+    return (FILE, signature.size, signature.mtime_ns, signature.ctime_ns, signature.ino)
 
 
-def _state(path: bytes) -> State | None:
-    """What is at `path`, links not followed; None where nothing is. Raises OSError."""
+def _state(path: bytes) -> State | str | None:
+    """What is at `path`, links not followed; None where nothing is, the system's reason where it does not say."""
     try:
-        return _of(os.lstat(path))
+        return msgspec.structs.astuple(state_of(os.lstat(path)))
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _of(found: os.stat_result) -> State:
-    if stat.S_ISDIR(found.st_mode):
-        return ("d", 0, 0, 0, found.st_ino)
-    sort = "f" if stat.S_ISREG(found.st_mode) else "l" if stat.S_ISLNK(found.st_mode) else "s"
-    return (sort, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-
-
-def _listed(directory: bytes) -> dict[bytes, State]:
-    """What a directory holds. Raises OSError."""
-    names: dict[bytes, State] = {}
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            try:
-                names[entry.name] = _of(entry.stat(follow_symlinks=False))
-            except FileNotFoundError:
-                continue
-    return names
+    except OSError as error:
+        return error.strerror or str(error)

@@ -31,6 +31,7 @@ WirePath = str | dict[str, str]
 PROTOCOL: Final = 1
 MAX_LINE: Final = 16 * 1024 * 1024
 _PIECE: Final = 65536  # below malloc's threshold for mapping memory anew at each read
+_decode: Final = json.JSONDecoder().decode
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _TRIES: Final = 60  # a question is often answered before a sleeping process would have been woken
 
@@ -205,7 +206,10 @@ class Client:
         return answer
 
     def begin(self, writes: Iterable[Any], **params: Any) -> Json:
-        """Declare an action before it is done: `{"id", "clock", "affects"}`."""
+        """Declare an action before it is done: `{"id", "clock", "affects"}`.
+
+        With `"ended": true` its `op` began an action that has ended: nothing is open.
+        """
         answer: Json = self.call("action.begin", writes=list(writes), **params)
         return answer
 
@@ -222,7 +226,7 @@ class Client:
 
     def decode(self, line: bytes) -> Any:
         """A line as a value; raises ValueError."""
-        return json.loads(line.decode())
+        return _decode(line.decode())
 
     def _deadline(self) -> float | None:
         return None if self.timeout is None else time.monotonic() + self.timeout
@@ -279,8 +283,11 @@ class Client:
                     self._receive(deadline)
             except (OSError, EOFError) as error:
                 raise self._vanished(error) from None
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
+        if end + 1 == len(self._buffer):  # the usual answer is all there is
+            line, self._buffer = bytes(self._buffer), bytearray()
+        else:
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
         self._scanned = 0
         try:
             message = self.decode(line)

@@ -8,7 +8,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from provd import __version__
+import msgspec
+
+from provd import __version__, atonce
 from provd.clocks import Clocks
 from provd.core import errors, params
 from provd.core.records import wire_name
@@ -51,6 +53,7 @@ class Handlers:
         self._clocks = clocks
         self._resolver = resolver
         self._responder = responder
+        self._at_once = responder.at_once
         self._entries = entries
         self._actions = actions
         self._roots = roots
@@ -64,13 +67,9 @@ class Handlers:
 
     def at_once(self, connection: Connection, request: Request) -> bytes | None:
         """The JSON of the result of a request that is answered without waiting for anything; None for the others."""
-        if request.method != "entry.check" or self.stopping or connection.peer.foreign:
+        if request.method != atonce.METHOD or self.stopping or connection.peer.foreign:
             return None
-        try:
-            asked = params.decode(request.method, request.params)
-            return self._responder.check_at_once(asked) if isinstance(asked, params.EntryCheck) else None
-        except errors.ProvdError:  # it is told when it is handled
-            return None
+        return self._at_once.raw(bytes(request.params)) if isinstance(request.params, msgspec.Raw) else None
 
     async def handle(  # noqa: C901, PLR0912  one row a method
         self, connection: Connection, request: Request

@@ -18,7 +18,9 @@ from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Facts, Question, Verify
 from provd.core.reading import Found, Reading, Signature
 from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Verdict
-from provd.disk import IgnoreRules, ReadingJob, Route, Workers, is_near, read_single, route_of, signature_of
+from provd.disk import IgnoreRules, ReadingJob, Route, Seals, Workers, is_near, read_single, route_of, signature_of
+from provd.ground import Ground
+from provd.sealed import SealedReader
 from provd.store import Store, View
 from provd.watching import Coverage, Watching
 
@@ -67,14 +69,25 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Inquiry:
-    """Answers questions about entries; it never writes. `rules` gives the ignore rules of the moment."""
+    """Answers questions about entries; it never writes. `rules` gives the ignore rules of the moment.
 
-    def __init__(self, store: Store, workers: Workers, rules: Callable[[], IgnoreRules], watch: Watching) -> None:
+    On `ground` seals may answer without a thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        workers: Workers,
+        rules: Callable[[], IgnoreRules],
+        watch: Watching,
+        ground: Ground | None = None,
+    ) -> None:
         self._store = store
         self._workers = workers
         self._rules = rules
         self._watch = watch
         self._mounts = workers.mounts
+        self._sealed = None if ground is None else SealedReader(workers, ground)
 
     async def judge(
         self,
@@ -231,8 +244,12 @@ class Inquiry:
         timeout: float,  # noqa: ASYNC109
         *,
         by_seal: bool = False,
+        fresh: frozenset[tuple[Reading, str]] = frozenset(),
     ) -> dict[Reading, Found]:
-        """Reads, in workers, what is named; what is not done in time is `timeout`. With `by_seal` a seal is enough."""
+        """Reads, in workers, what is named; what is not done in time is `timeout`. With `by_seal` a seal is enough.
+
+        `fresh` says which digests would make something fresh.
+        """
         if not readings:
             return {}
         if len(readings) == 1 and self._mounts.all_local():
@@ -242,6 +259,10 @@ class Inquiry:
                 found = read_single(reading.path, reading.algorithm, _QUICK_BYTES, sealer, by_seal=by_seal)
                 if found is not None:
                     return {reading: found}
+        if by_seal and self._sealed is not None:
+            sealed = await self._sealed.read(readings, self._rules(), fresh)
+            if sealed is not None:
+                return sealed
         if self._is_quick(readings):
             mounts = self._mounts.now()
             sealer = self._workers.seals.sealer(mounts)
@@ -268,16 +289,30 @@ class Inquiry:
 
     async def _read(self, need: NeedDigests, deadline: float) -> Findings:
         left = _left(deadline)
-        found = await self.read(need.readings, left, by_seal=need.question.verify is not Verify.CONTENT)
+        by_seal = need.question.verify is not Verify.CONTENT
+        found = await self.read(need.readings, left, by_seal=by_seal, fresh=need.fresh() if by_seal else frozenset())
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
+            seals = self._workers.seals
+            seals.current()  # those that something has voided are gone
             stats = await self._workers.each(signature_of, need.stats, left)
+            found = {**found, **_by_seal(seals, stats)}
         return Findings(found, stats, _readers(need))
 
     @staticmethod
     def _members(view: View, need: NeedDigests, findings: Findings) -> dict[tuple[EntryId, int], tuple[Member, ...]]:
         held = {(i, n): view.members(i, n) for i, n in need.unequal_sets(findings.found)}
         return {at: members for at, members in held.items() if members is not None}
+
+
+def _by_seal(seals: Seals, stats: Mapping[bytes, Signature | None]) -> dict[Reading, Found]:
+    """What the files give whose seals hold for what `stat` has just said."""
+    return {
+        Reading(Kind.FILE, path, algorithm): Found(f"{algorithm}:{raw.hex()}", signature=now, sealed=True)
+        for path, now in stats.items()
+        if now is not None and (row := seals.get(path)) is not None and row.signature == now
+        for algorithm, raw in row.raw.items()
+    }
 
 
 def _is_big(targets: Targets) -> bool:

@@ -130,6 +130,10 @@ class Live:
         self._look_at_mounts()
         return await self.pump.recorded(timeout)
 
+    def is_recorded(self) -> bool:
+        """Whether all that was read is durable in the log."""
+        return self.pump.is_recorded()
+
     async def scanned(self) -> None:
         """Waits until the roots that are polled were scanned, and a little for those that are being taken up."""
         await self._taken_up()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from provd.atonce import AtOnce
 from provd.clocks import Clocks
 from provd.core import errors, evidence, params, records
 from provd.core.clock import Since
@@ -19,7 +20,7 @@ from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, base
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question, Verify
 from provd.core.reading import Reading
-from provd.core.verdict import Judgement, Verdict
+from provd.core.verdict import Judgement
 from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
 from provd.pages import Named, concerns, page
@@ -34,7 +35,6 @@ from provd.witness import newest_record
 _SLICE: Final = 64
 """Entries judged at once for a list, so that others are answered in between."""
 _LIST_PATIENCE: Final = 2.0
-_FRESH: Final = (str(Verdict.FRESH),)
 MAX_UNCOVERED: Final = 100
 """Places that are not watched, named in one answer; more are counted."""
 
@@ -56,9 +56,8 @@ class Responder:
         self._resolver = resolver
         self._clocks = clocks
         self._watch = watch
-        self._shortcut = shortcut
-        self._newest = (-1, b"")
         self.verdicts = Verdicts()
+        self.at_once = AtOnce(store, resolver, clocks, shortcut, self.verdicts)
 
     # entries
 
@@ -69,51 +68,13 @@ class Responder:
         keys = asked.keys if asked.keys is not None else [asked.key or ""]
         if len(keys) > params.MAX_KEYS:
             raise errors.LimitExceeded(f"{len(keys)} keys", f"at most {params.MAX_KEYS} at once")
-        if not foreign and asked.by_seal:
-            fresh = await self._all_fresh(asked) if asked.keys else self.check_at_once(asked)
+        if not foreign:
+            fresh = await self.at_once.all(asked) if asked.keys else self.at_once.one(asked)
             if fresh is not None:
                 return msgspec.Raw(fresh)
         told, answer = await self._verdicts(keys, asked, foreign=foreign)
-        for judged in answer.judgements.values():
-            if asked.by_seal:
-                self._shortcut.learn(judged)
+        self.at_once.learn(asked, answer)
         return {"verdicts": told} if asked.keys is not None else told[keys[0]]
-
-    def check_at_once(self, asked: params.EntryCheck) -> bytes | None:
-        """The JSON of the verdict on a key that is fresh by seals; None where that takes more than looking once."""
-        if asked.key is None or asked.keys is not None or not asked.by_seal:
-            return None
-        began = time.perf_counter()
-        place = self._resolver.known_place(asked.root, asked.scope)
-        if place is None or place.scope is None:
-            return None
-        fresh = self._shortcut.fresh(EntryId(place.scope, asked.key))
-        if fresh is None:
-            return None
-        self.verdicts.add(time.perf_counter() - began, _FRESH)
-        return fresh.told(self._token())
-
-    async def _all_fresh(self, asked: params.EntryCheck) -> bytes | None:
-        """The same for several keys, all of which are fresh at one moment."""
-        began = time.perf_counter()
-        place = self._resolver.known_place(asked.root, asked.scope)
-        if place is None or place.scope is None:
-            return None
-        scope = place.scope
-        fresh = await self._shortcut.all_fresh([EntryId(scope, key) for key in dict.fromkeys(asked.keys or ())])
-        if fresh is None:
-            return None
-        token = self._token()
-        self.verdicts.add(time.perf_counter() - began, _FRESH * len(fresh))
-        verdicts = b",".join(each.name + b":" + each.told(token) for each in fresh)
-        return b'{"verdicts":{' + verdicts + b"}}"
-
-    def _token(self) -> bytes:
-        """The token of the newest record that is known to be durable."""
-        head = self._store.head
-        if self._newest[0] != head:
-            self._newest = (head, self._clocks.token(head).encode())
-        return self._newest[1]
 
     async def get(self, asked: params.EntryGet, *, foreign: bool) -> Any:
         """`entry.get`: the verdict, with value and meta where it is usable or the caller wants it all the same."""
@@ -141,6 +102,9 @@ class Responder:
         row = self._row(entry)
         row["clock_of_entry"] = row.pop("clock")
         row["record"] = entry.renewed
+        with self._store.view() as view:
+            if getattr(view.record(entry.renewed), "event", None) is records.EntryEvent.IMPORTED:
+                row["imported"] = True
         return row | records.wire_scope(entry.id.scope) | {"deps": deps}
 
     async def _verdicts(self, keys: list[str], asked: params.Asked, *, foreign: bool) -> tuple[dict[str, Any], Answer]:

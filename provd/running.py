@@ -22,6 +22,7 @@ from provd.core import errors
 from provd.core.records import wire_name
 from provd.disk import Workers
 from provd.exporting import Exporting
+from provd.ground import Ground
 from provd.handlers import Handlers
 from provd.hangup import Hangup
 from provd.inquiry import Inquiry
@@ -65,9 +66,11 @@ class Running:
         self._workers = Workers()
         self._live = live = Live(settings, store, self._workers)
         clocks = Clocks(store, run)
-        inquiry = Inquiry(store, self._workers, lambda: live.kept.rules, live)
+        ground = Ground(self._workers, live)
+        inquiry = Inquiry(store, self._workers, lambda: live.kept.rules, live, ground)
         resolver = Resolver(store, self._workers, lambda: live.kept.paths)
-        responder = Responder(store, inquiry, resolver, clocks, live, Shortcut(store, self._workers, live))
+        shortcut = Shortcut(store, self._workers.seals, ground)
+        responder = Responder(store, inquiry, resolver, clocks, live, shortcut)
         showing = Showing(self._workers, clocks, live, lambda: live.kept.rules)
         self._actions = Actions(store, inquiry, resolver, clocks, live)
         self._subscriptions = Subscriptions(store, clocks, live)

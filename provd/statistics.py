@@ -75,6 +75,11 @@ class Verdicts:
         for verdict in verdicts:
             self.kinds[verdict] += 1
 
+    def add_fresh(self, seconds: float, count: int) -> None:
+        """One question about so many keys was answered, all fresh."""
+        self.durations.add(seconds)
+        self.kinds["fresh"] += count
+
     def told(self) -> dict[str, Any]:
         """As the status has it."""
         return {

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import provd
 from provd import __version__
-from provd.audit import Audit
+from provd.audit import GONE, UNWATCHED, Audit
 from provd.clocks import Clocks
 from provd.core import params
 from provd.core.dependency import is_under
@@ -213,11 +213,17 @@ class Status:
     async def audit(self, asked: params.Audit, resolver: Resolver) -> dict[str, Any]:
         """`daemon.audit`: of all roots, or of the directory that was named and the roots in it."""
         directory = None if asked.root is None else (await resolver.place(asked.root)).need_scope()
-        trees = [path for path in self._roots.paths if self._roots.state(path).state != "gone"]
+        roots = self._roots.paths
+        gone = [root for root in roots if self._roots.state(root).state == "gone"]
+        trees = roots
         if directory is not None:
-            inside = self._roots.lies_in_another(directory)
-            trees = [*([directory] if inside else []), *(path for path in trees if is_under(path, directory))]
-        told = await self._audit.run(list(dict.fromkeys(trees)), directory, asked.sample)
+            trees = [*dict.fromkeys([directory] if self._roots.lies_in_another(directory) else ())]
+            trees += [root for root in roots if is_under(root, directory) and root not in trees]
+        skipped = {tree: GONE for tree in trees if any(is_under(tree, root) for root in gone)}
+        if directory is not None and not trees:
+            skipped[directory] = UNWATCHED
+        there = [tree for tree in trees if tree not in skipped]
+        told = await self._audit.run(there, directory, asked.sample, skipped)
         self._audits["count"] += 1
         self._audits["files"] += told["files"]
         self._audits["mismatches"] += len(told["mismatches"])

@@ -121,7 +121,7 @@ class Subscriptions:
 def touched_entries(view: View, record: records.Record) -> list[EntryId]:
     """The entries that a record touched, with all that rest on them."""
     match record:
-        case records.EntryChange(event=records.EntryEvent.LATE):
+        case records.EntryChange(event=records.EntryEvent.LATE) | records.EntryChange(archived=True):
             return []
         case records.EntryChange():
             return view.with_dependents([EntryId(record.scope, record.key)], MAX_TOUCHED)

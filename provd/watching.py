@@ -48,6 +48,10 @@ class Watching(Protocol):
         """Waits until everything that happened before the call is in the log; False if that takes too long."""
         ...
 
+    def is_recorded(self) -> bool:
+        """Whether all that was read is durable in the log."""
+        ...
+
     async def scanned(self) -> None:
         """Waits until the roots that are polled were scanned."""
         ...
@@ -87,6 +91,10 @@ class Unwatched:
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         """See Watching."""
         del timeout
+        return True
+
+    def is_recorded(self) -> bool:
+        """See Watching."""
         return True
 
     async def scanned(self) -> None:

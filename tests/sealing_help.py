@@ -9,6 +9,7 @@ import select
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from provd.disk.files import coarse_clock
 from provd.disk.job import ReadingJob
 from provd.disk.mounts import mounted
 from provd.disk.seals import Seals
+from provd.filesystems import magic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,6 +88,47 @@ class Sealed:
     def close(self) -> None:
         """Lets go of the descriptors."""
         self.epoch.close()
+
+
+# fixtures
+
+
+@pytest.fixture
+def home() -> Iterator[bytes]:
+    """A directory on a file system on which files may be sealed."""
+    with tempfile.TemporaryDirectory(prefix="provd-test-") as made:
+        path = os.fsencode(made)
+        if magic(path) not in seal.SEALABLE:
+            pytest.skip("nothing can be sealed here")
+        yield path
+
+
+@pytest.fixture
+def sealed(lease_breaks_ignored: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sealed]:
+    """Seals at a moment at which all that a test writes has rested for long."""
+    del lease_breaks_ignored
+    set_clock(monkeypatch, coarse_clock() + LATER)
+    made = Sealed()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def at_reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Has something happen once, right after the content of a file was read."""
+
+    def plan(act: Callable[[], object]) -> None:
+        real = files.read_whole
+
+        def reading(descriptor: int, size: int) -> bytes:
+            monkeypatch.setattr(files, "read_whole", real)
+            content = real(descriptor, size)
+            act()
+            return content
+
+        monkeypatch.setattr(files, "read_whole", reading)
+
+    return plan
 
 
 # namespaces and images

@@ -13,6 +13,7 @@ from provd.cli import names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
+    Failure,
     Group,
     Usage,
     connected,
@@ -109,6 +110,9 @@ def record(root: str | None, scope: str | None, outcome: str | None, as_json: bo
 def _declare(method: str, where: names.Scope, params: dict[str, Any], as_json: bool, at: Place) -> None:
     with at.connect(WORK_PATIENCE) as client:
         answer = client.call(method, **params, **where.params(client))
+    if answer.get("ended"):
+        message = f"nothing was begun: --op {params['op']} began action {answer['id']}, and that has ended"
+        raise Failure(message, "give another --op for another action")
     if as_json:
         output.line_json(answer)
         return

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from provd.cli.command import Failure
 from provd.cli.holding import Holder, holder, must_be_own
-from provd.cli.process import NAP, hung
+from provd.cli.process import NAP, hung, next_step
 from provd.client import Client, ProvdUnreachable
 from provd.places import LOG_NAME, START_LOCK_NAME
 from provd.services import ServiceError, itself
@@ -99,7 +99,7 @@ def silent(held: Holder, state: str) -> Failure:
     """The failure where a daemon holds the lock of a state directory and cannot be reached."""
     where = held.socket or "any socket yet"
     message = f"another daemon (pid {held.pid}) uses the state directory {state} and does not answer at {where}"
-    return Failure(message, f"see what it logs, or end it: kill {held.pid}")
+    return Failure(message, next_step(held.pid, f"see what it logs, or end it: kill {held.pid}"))
 
 
 def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
@@ -237,7 +237,7 @@ def _wait(process: subprocess.Popen[bytes], wanted: Wanted, before: int, deadlin
         if time.monotonic() >= deadline:
             message = f"the daemon (pid {process.pid}) does not answer yet at {wanted.socket}; it was left running"
             process.returncode = 0
-            raise Failure(message, f"see its log: {wanted.log}")
+            raise Failure(message, next_step(process.pid, f"see its log: {wanted.log}"))
         time.sleep(NAP)
 
 

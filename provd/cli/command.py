@@ -167,11 +167,18 @@ class Place:
         `timeout`: seconds for each answer to come, None without end. Whether it is provd and does not hang is asked
         first, with less patience.
         """
-        client = kind(places.socket_path(self.socket, self.state), least(timeout))
+        socket = places.socket_path(self.socket, self.state)
+        try:
+            client = kind(socket, least(timeout))
+        except ProvdUnreachable as error:
+            from provd.cli import holding, process  # noqa: PLC0415  (only where it does not answer)
+
+            held = holding.holder(places.state_dir(self.state)) if error.kind == "busy" else None
+            raise process.hung(error, held.pid if held is not None and held.socket == socket else None) from None
         try:
             client.greet(least(timeout))
         except ProvdUnreachable as error:
-            from provd.cli import process  # noqa: PLC0415  (only where it does not answer)
+            from provd.cli import process  # noqa: PLC0415
 
             pid = client.peer_pid()
             client.close()

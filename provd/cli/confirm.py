@@ -130,7 +130,8 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
     """What the entry rests on, with the digests of what was read; raises Usage where that does not say when."""
     if there["deps"] is None:
         return None
-    digests = {local_path(item["dep"]): item["digest"] for item in read}
+    digests = {names.spelled(local_path(item["dep"])): item["digest"] for item in read}
+    foreign = dict.fromkeys(digests)
     told: list[Any] = []
     unsaid: list[str] = []
     for item in there["deps"]:
@@ -138,14 +139,19 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         kind, rest = names.parts(name)
         if kind in names.PATH_KINDS and not rest.startswith(b"/"):  # in another root it would be another one
             raise Failure(f"the daemon does not tell where {output.name(item['dep'])} is", _OLDER)
-        digest = digests.pop(kind + b":" + rest, None)
+        wanted = names.spelled(kind + b":" + rest)
+        digest = digests.get(wanted)
+        foreign.pop(wanted, None)
         dep = wire_path(name)
         told.append({"dep": dep, "digest": digest} if digest else {"dep": dep})
         if digest is None and ("fetched_at" not in timed if kind in _TIMELESS else not timed):
             unsaid.append(output.name(dep))
-    if digests:
-        foreign = output.some([output.name(item["dep"]) for item in read if local_path(item["dep"]) in digests], _SHOWN)
-        raise Usage(f"{key!r} does not rest on {foreign}", f"provd why {key} lists what it rests on; put it anew")
+    if foreign:
+        others = [output.name(item["dep"]) for item in read if names.spelled(local_path(item["dep"])) in foreign]
+        raise Usage(
+            f"{key!r} does not rest on {output.some(others, _SHOWN)}",
+            f"provd why {key} lists what it rests on; put it anew",
+        )
     if unsaid:
         hint = hints.LOOK_AGAIN if timed else f"give sums of all, or {hints.LOOK_AGAIN}"
         raise Usage(f"nothing says when these were looked at again: {output.some(unsaid, _SHOWN)}", hint)

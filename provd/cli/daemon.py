@@ -70,19 +70,34 @@ def run(
 @json_option
 @connected
 def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int:
-    """Read files again and compare with what the daemon believes. Exit: 0 all equal, 1 something differs."""
+    """Read files again and compare with what the daemon believes.
+
+    Exit: 0 all equal, 1 something differs, 4 nothing differs and not everything could be looked at.
+    """
     asked = given(root=None if root is None else names.path(root), sample=sample)
     with at.connect(timeout=None) as client:
         answer = client.call("daemon.audit", **asked)
     mismatches = answer.get("mismatches") or []
+    skipped = answer.get("skipped") or {}  # an older daemon tells of none
+    left_out = skipped.get("count", 0)
     if as_json:
         output.line_json(answer)
     else:
         for item in mismatches:
             output.line(f"{output.verdict_word('dirty')}  {output.name(item['path'])}  {_difference(item)}")
+        places = skipped.get("places") or []
+        for item in places:
+            why = output.printable(str(item.get("why", "")))
+            output.line(f"{output.verdict_word('unknown')}  {output.name(item['path'])}  not looked at: {why}")
+        if left_out > len(places):
+            output.line(f"and {left_out - len(places)} more that were not looked at")
         compared = output.count(answer.get("files", 0), "file", "files")
-        output.line(f"{compared} compared, {len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}")
-    return codes.FOUND if mismatches else 0
+        differ = f"{len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}"
+        aside = f", {output.count(left_out, 'place', 'places')} not looked at" if left_out else ""
+        output.line(f"{compared} compared, {differ}{aside}")
+    if mismatches:
+        return codes.FOUND
+    return codes.UNKNOWN if left_out else 0
 
 
 def _difference(item: dict[str, object]) -> str:

@@ -21,6 +21,7 @@ _WORD: Final = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):")
 PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
 PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
 _HERE: Final = frozenset({b".", b"./"})
+_IDLE: Final = re.compile(rb"/(?:\.?/)+")
 _SPECIAL: Final = re.compile(rb"[*?\[]")
 
 
@@ -29,6 +30,11 @@ def absolute(argument: str) -> bytes:
     given = os.fsencode(argument)
     joined = _joined(given, b"")
     return joined[: -len(given)].rstrip(b"/") or b"/" if given in _HERE else joined
+
+
+def spelled(path: bytes) -> bytes:
+    """The shortest spelling of an absolute path: without `//` and `/./`, which mean nothing; `..` may, and stays."""
+    return _IDLE.sub(b"/", path)
 
 
 def path(argument: str) -> WirePath:

@@ -21,6 +21,12 @@ NAP: Final = 0.01
 """Seconds between two looks at what cannot tell when it is ready."""
 
 
+THERE: Final = frozenset({"silent", "busy"})
+"""Why nobody was reached, where a daemon seems to be there and does nothing."""
+STOPPED: Final = frozenset("Tt")
+"""What the system calls a process that a signal or a debugger stopped."""
+
+
 class Process:
     """A process to wait for; None where it cannot be seen. Make it while the process is sure to run."""
 
@@ -83,10 +89,14 @@ def state(pid: int) -> str:
 
 def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:
     """The same, with what to do about the process `pid` that listens, where it is one that does not answer."""
-    if error.kind != "silent" or not pid:
+    if error.kind not in THERE or not pid:
         return error
-    if state(pid) == "T":
-        hint = f"its process is stopped, let it go on: kill -CONT {pid}; provd doctor tells more"
-    else:
-        hint = f"try again; provd doctor tells more; or end its process: kill -9 {pid}"
+    hint = next_step(pid, f"try again; provd doctor tells more; or end its process: kill -9 {pid}")
     return ProvdUnreachable(error.message, hint, error.kind)
+
+
+def next_step(pid: int | None, otherwise: str) -> str:
+    """What to do about a daemon's process that does not do what it was told: let it go on where it is stopped."""
+    if pid and state(pid) in STOPPED:
+        return f"process {pid} is stopped, by a signal or a debugger; let it go on: kill -CONT {pid}"
+    return otherwise

@@ -75,7 +75,10 @@ def what(record: Json, known: str | None = None) -> str:
             return f"{shown.get('event', '?')} {shown.get('id', '')}{outcome} {shown.get('writes', '')}".rstrip()
         case "entry":
             place = shown.get("root") or shown.get("scope", "")
-            return f"{shown.get('event', '?')} {shown.get('key', '?')} version {shown.get('version', '?')} in {place}"
+            version = f"version {shown.get('version', '?')}"
+            if record.get("event") == "late" or record.get("archived"):  # the number is not that of what came
+                version = f"into the archive, {version} stands" if record.get("version") else "into the archive"
+            return f"{shown.get('event', '?')} {shown.get('key', '?')} {version} in {place}"
         case "coverage":
             why = f": {shown['why']}" if record.get("why") else ""
             return f"{shown.get('path', '?')} {shown.get('coverage', '?')}{why}"

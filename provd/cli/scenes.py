@@ -80,7 +80,9 @@ SCENES: Final = (
     Scene("And why?", ("provd why retries",), 1, {"retries": ("dirty", "changed")}),
 )
 
+GONE: Final = "in a scratch directory that is gone now"
+KEPT: Final = "which has ended; its scratch directory was kept"
 ENDING: Final = """\
-All of that was real: a daemon of its own, in a scratch directory that is gone now. To keep one:
+All of that was real: a daemon of its own, {where}. To have one:
   provd start --root DIR      watch a directory of yours, in the background
   provd help                  the commands, and where to read on"""

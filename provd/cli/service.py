@@ -180,7 +180,7 @@ def _end_others(before: Service | None, plan: Plan, socket: str) -> None:
             if path != socket and not serving.keeps(client, state):
                 continue  # the socket is another daemon's by now
             if before is None or pid != before.pid:
-                serving.end(client, _PATIENCE)
+                serving.end(client, _PATIENCE, places.state_dir(state))
                 output.note(f"stopped the daemon that ran outside the service (pid {pid})")
 
 

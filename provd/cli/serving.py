@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from provd import __version__, elsewhere, places, services
 from provd.cli import background, holding, names, output
 from provd.cli.command import Failure, Usage
-from provd.cli.process import NAP, Process
+from provd.cli.process import NAP, Process, next_step
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 from provd.services import ServiceError
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 _LOOK: Final = 0.1
 """Seconds between two looks at a lock, while a process ends."""
+_LAST: Final = 1.0
+"""Seconds for which the process of a daemon that gave its state back is waited for."""
+_GONE_ON: Final = (
+    "its state is free, but its process {pid} is still there: a file system that does not answer may hold it"
+)
+IN_THE_FILE: Final = "set watch.backend in the configuration, then: provd restart"
+"""How an installed service gets another way of watching."""
 _NAMED: Final = ("PROVD_SOCKET", "PROVD_STATE_DIR")
 
 
@@ -127,8 +134,11 @@ def add(client: Client, roots: Sequence[bytes]) -> None:
         client.call("root.add", path=wire_path(root), wait=False)
 
 
-def already(client: Client, at: Place, roots: Sequence[bytes]) -> None:
-    """Takes the daemon that runs for the one that was to be started; raises Failure where it is another."""
+def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | None) -> None:
+    """Takes the daemon that runs for the one that was to be started; raises Failure where it is another.
+
+    What was asked for and is otherwise there is said: it takes another start.
+    """
     same_state(client, at)
     before = client.hello()["roots"]
     add(client, roots)
@@ -140,6 +150,29 @@ def already(client: Client, at: Place, roots: Sequence[bytes]) -> None:
     watches_any(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
+    _differs(client, at, backend)
+
+
+def _differs(client: Client, at: Place, backend: str | None) -> None:
+    """Says which choices of this command the daemon that runs does not have, and what would change that."""
+    place = places.config_place()
+    if backend is None and not place.named:
+        return
+    try:
+        told = client.call("daemon.config")
+        uses, read = told["settings"]["watch.backend"]["value"], os.fsdecode(local_path(told["path"]))
+    except (RpcError, KeyError):  # an older daemon does not tell
+        return
+    named = (("--socket", at.socket), ("--state", at.state))
+    again = "".join(f" {word} {output.quoted(path)}" for word, path in named if path)
+    if backend is not None and uses != backend:
+        hint = f"provd restart --backend {backend}{again}"
+        if meant(client.path) is not None:
+            hint = IN_THE_FILE
+        output.warn(f"--backend {backend} was not taken: it runs with watch.backend {uses}; to change that: {hint}")
+    if place.named and read != place.path:
+        message = f"{place.source} names {place.path}, and it runs with the configuration {read}"
+        output.warn(f"{message}; to change that: provd restart{again}")
 
 
 def watches_any(client: Client) -> None:
@@ -166,13 +199,18 @@ def _state_of(client: Client) -> str:
     return os.fsdecode(local_path(client.call("daemon.status").get("state", "")))
 
 
-def end(client: Client, timeout: float, state: str | None = None) -> None:
-    """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable.
+def end(client: Client, timeout: float, state: str) -> None:
+    """Tells the daemon to stop and waits until its process has ended; raises Failure, ProvdUnreachable, RpcError.
 
-    With `state` it is enough that nobody holds the lock of that directory: a thread in a hung file system may keep
-    the process for ever.
+    A thread in a hung file system may keep the process for ever: where it holds the lock of its state directory no
+    more, it is a daemon no more, so it is only waited for a little, and the rest is said. `state` is that directory as
+    far as the caller knows.
     """
     with Process.of(client) as process:
+        held = _lock_of(process, state)
+        if held is None and process.pid is not None:
+            state = _state_of(client)
+            held = _lock_of(process, state)
         client.call("daemon.shutdown")
         deadline = time.monotonic() + timeout
         client.timeout = timeout
@@ -181,11 +219,27 @@ def end(client: Client, timeout: float, state: str | None = None) -> None:
             client.wait_closed()
         except ProvdUnreachable:
             message = f"{said} and is still there after {timeout:g} s"
-            raise Failure(message, "see what it logs, or end its process: provd status has the pid") from None
+            hint = "see what it logs, or end its process: provd status has the pid"
+            raise Failure(message, next_step(process.pid, hint)) from None
+        if held is None:  # nothing but its process tells, if that is seen from here
+            if not process.ended(deadline):
+                raise _stays(said, process.pid, timeout)
+            return
         while not process.ended(min(deadline, time.monotonic() + _LOOK)):
-            if state is not None and holding.holder(state) is None:
+            if holding.holder(state) != held:
+                if not process.ended(min(deadline, time.monotonic() + _LAST)):
+                    output.warn(_GONE_ON.format(pid=process.pid))
                 return
-            if time.monotonic() < deadline:
-                continue
-            message = f"{said} and its process {process.pid} still runs after {timeout:g} s"
-            raise Failure(message, f"see what it logs, or end it: kill {process.pid}")
+            if time.monotonic() >= deadline:
+                raise _stays(said, process.pid, timeout)
+
+
+def _lock_of(process: Process, state: str) -> holding.Holder | None:
+    """What the lock of a state directory says, where it is that of the process."""
+    held = holding.holder(state)
+    return held if held is not None and held.pid == process.pid else None
+
+
+def _stays(said: str, pid: int | None, timeout: float) -> Failure:
+    message = f"{said} and its process {pid} still runs after {timeout:g} s"
+    return Failure(message, next_step(pid, f"see what it logs, or end it: kill {pid}"))

@@ -66,7 +66,7 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
     client = background.reached(socket, timeout)
     if client is not None:
         with client:
-            serving.already(client, at, directories)
+            serving.already(client, at, directories, backend)
         return 0
     service = serving.meant(socket)
     if service is None:
@@ -87,7 +87,8 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
 def stop(timeout: float, at: Place) -> int:
     """Stop the daemon and wait until its process has ended. Exit: 0 stopped, 3 there was none.
 
-    A service stays installed: it starts again with the next login or boot, or by provd start.
+    A service stays installed: it starts again with the next login or boot, or by provd start. Where a
+    file system that does not answer holds the process, it is stopped once its state is free, and that is said.
     """
     socket = places.socket_path(at.socket, at.state)
     service = serving.meant(socket)
@@ -97,7 +98,7 @@ def stop(timeout: float, at: Place) -> int:
         output.note(f"stopped {service.name}")
         return 0
     with _there(at, socket, timeout) as client:
-        serving.end(client, timeout)
+        serving.end(client, timeout, places.state_dir(at.state))
     output.note("stopped")
     return 0
 
@@ -197,7 +198,7 @@ def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, don
             serving.watches_any(client)
         return
     with at.connect(timeout) as client:  # somebody else was quicker
-        serving.already(client, at, wanted.roots)
+        serving.already(client, at, wanted.roots, wanted.backend)
 
 
 def _as_a_service(
@@ -219,4 +220,4 @@ def _as_a_service(
 def _no_backend(backend: str | None, service: Service) -> None:
     if backend is not None:
         message = f"--backend is for a daemon in the background, and {service.name} is installed"
-        raise Usage(message, "set watch.backend in the configuration, then: provd restart")
+        raise Usage(message, serving.IN_THE_FILE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provd import __version__
-from provd.cli import codes, hints, output
+from provd.cli import codes, hints, output, process
 from provd.cli.command import Command, Usage, connected, json_option
 from provd.client import ProvdUnreachable, RpcError
 
@@ -48,7 +48,7 @@ def _screen(at: Place) -> None:
     if facts.refusal is not None:
         raise facts.refusal
     if facts.absence is not None:
-        raise facts.absence
+        raise process.hung(facts.absence, facts.peer)
     findings = findings_of(examine(facts, doctor.CHECKS))
     output.line(doctor.summary(findings, ": provd doctor"))
     output.line()
@@ -82,18 +82,22 @@ def _metrics(at: Place) -> int:
 @connected
 def version(as_json: bool, at: Place) -> int:
     """The versions of this command and, where one answers, of the daemon."""
-    hello, absence = None, ""
+    hello, absence, hint = None, "", ""
     try:
         with at.connect() as client:
             hello = client.greeting
     except (ProvdUnreachable, RpcError) as error:  # this command's own version is told all the same
         absence = error.message
+        if isinstance(error, ProvdUnreachable) and error.kind in process.THERE:
+            hint = error.hint  # that no daemon runs is an answer here, and no trouble
     if as_json:
         output.line_json({"version": __version__, "daemon": hello})
         return 0
     output.line(f"provd {__version__}")
     if hello is None:
         output.note(output.printable(absence))
+        if hint:
+            output.note(f"  next: {output.printable(hint)}")
     else:
         output.line(f"daemon {output.printable(str(hello.get('version')))} (pid {hello.get('pid')})")
     return 0

@@ -202,9 +202,19 @@ class Story:
 
     @property
     def position(self) -> int:
-        """Where between the records it was put as it is: at the newest support of its version, else at that."""
+        """Where between the records it was put as it is: at the newest support of its version, else at that.
+
+        What was imported has its place where it came.
+        """
+        if self.imported and isinstance(record := self._answer.get("record"), int):
+            return record
         version = self._answer.get("version")
         return self._position or (version if isinstance(version, int) else 0)
+
+    @property
+    def imported(self) -> bool:
+        """Whether what it rests on was read elsewhere, and came with an import."""
+        return bool(self._answer.get("imported"))
 
     def newest(self) -> list[Event]:
         """The newest records of all, in order, each once."""

@@ -66,7 +66,8 @@ class Timeline:
     def _put(self, born: list[str]) -> Iterator[str]:
         """Its put as it is, with what it rests on."""
         answer = self._answer
-        said = " ".join(["put", *([by] if (by := account.by(answer)) else [])])
+        put = "put elsewhere, and imported" if self._story.imported else "put"
+        said = " ".join([put, *([by] if (by := account.by(answer)) else [])])
         now = next((event.record for event in self._story.own if event.seq == self._story.position), {})
         said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
@@ -79,7 +80,9 @@ class Timeline:
         """Whether it was dirty before it was put, as far as that can be told."""
         sure = "it was dirty before it was put, as far as the log knows"
         unseen = "no record since it was put tells of a change"
-        if born and not self._story.whole:
+        if born and self._story.imported:
+            yield f"{_some(born)} is not what was read where it was put"
+        elif born and not self._story.whole:
             yield f"{unseen}: {_some(born)} was changed before that, or while nobody looked"
         elif born:
             yield f"{sure}: {_some(born)} was changed between reading and remembering"
@@ -124,6 +127,8 @@ class Timeline:
         told = _SAID.get(event, output.printable(event))
         if event == "put":
             told = f"version {record.get('version')} put"
+        elif record.get("archived"):
+            told = "another value was imported into the archive"
         return told + _superseding(record)
 
     def _remark(self, event: Event) -> str:
@@ -131,6 +136,8 @@ class Timeline:
             return "the last change before it was put"
         if event is not self._moment:
             return ""
+        if event.seq < self._story.position and self._story.imported:
+            return "the first change that this log has, from before it was imported"
         if event.seq < self._story.position:
             return "changed between reading and remembering"
         return "here it became dirty" if self._story.turn.sure(event) else "the first change since it was put"

@@ -23,7 +23,8 @@ Exit codes: one for each outcome, so that a script can trust it.
     1  dirty; audit or doctor found something
     2  usage: the command line is wrong
     3  no daemon could be reached
-    4  unknown: nothing shows that it is fresh. Treat it as dirty
+    4  unknown: nothing shows that it is fresh. Treat it as dirty; audit could
+       not look at everything
     5  refused, provd's own fault, or an answer that could not be written
   130  interrupted (128 + N: ended by signal N)
 

@@ -49,7 +49,8 @@ def try_(keep: bool) -> int:
     """Show in some seconds what provd is for: a memory that is dirty, one born stale, one that is true.
 
     It runs a daemon of its own in a scratch directory, and the commands that it prints. Nothing is
-    installed, no other daemon is touched, nothing stays. Exit: 0 as the story says, 5 otherwise.
+    installed, no other daemon is touched, nothing stays but with --keep. Exit: 0 as the story says,
+    5 otherwise.
     """
     digest = _digest_command()
     with Signals() as signals, _scratch(keep=keep) as home:
@@ -60,7 +61,7 @@ def try_(keep: bool) -> int:
             for scene in scenes.SCENES:
                 _play(scene, digest, work, environment)
                 _judge(scene, client, work)
-    output.line("\n" + scenes.ENDING)
+    output.line("\n" + scenes.ENDING.format(where=scenes.KEPT if keep else scenes.GONE))
     if keep:
         output.note(f"kept: {home}")
     return 0

@@ -81,7 +81,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
 class Hasher(Protocol):
     """What hashlib and xxhash have in common."""
 
-    def update(self, data: bytes | memoryview, /) -> None:
+    def update(self, data: bytes | bytearray | memoryview, /) -> None:
         """Take in more bytes."""
 
     def digest(self) -> bytes:
@@ -187,10 +187,13 @@ def algorithm_of(digest: str | None) -> str:
 def set_digest(algorithm: str, members: Iterable[Member]) -> str:
     """The digest of a set: over `TYPE NUL NAME NUL [DIGEST] NUL` for each member in byte order of NAME."""
     h = hasher(algorithm)
-    h.update(
-        b"".join(b"%b\0%b\0%b\0" % (m.type.encode(), m.name, m.raw) for m in sorted(members, key=lambda m: m.name))
-    )
+    h.update(b"".join(map(member_bytes, sorted(members, key=lambda m: m.name))))
     return f"{algorithm}:{h.digest().hex()}"
+
+
+def member_bytes(member: Member) -> bytes:
+    """What a member adds to the digest of its set."""
+    return b"%b\0%b\0%b\0" % (member.type.encode(), member.name, member.raw)
 
 
 def base(dep: Dependency) -> bytes:

@@ -114,6 +114,11 @@ class Asked(Scoped, frozen=True, kw_only=True):
         """Whether a seal is proof enough."""
         return self.revalidate and self.verify == "auto"
 
+    @property
+    def by_silence(self) -> bool:
+        """Whether silence of the log is."""
+        return self.revalidate and self.verify == "log"
+
 
 class DepsSnapshot(Params, frozen=True, kw_only=True):
     deps: Dependencies
@@ -270,6 +275,13 @@ def decode(method: str, raw: msgspec.Raw | msgspec.UnsetType) -> Params:
     except (msgspec.MsgspecError, RecursionError) as e:
         raise errors.InvalidParams(f"{method}: {e}", "docs/protocol.md has the fields and types") from None
     return params
+
+
+def decode_check(raw: bytes) -> EntryCheck:
+    """The parameters of an `entry.check`; raises InvalidParams."""
+    asked = decode("entry.check", msgspec.Raw(raw))
+    assert isinstance(asked, EntryCheck)
+    return asked
 
 
 def name_bytes(name: Name) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -42,7 +43,8 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     `members` are those of a set, in byte order of name. `ignored` counts names that ignore rules left out.
     `signature` is that of a file at the moment it was read (None where it is absent or a set). `paths` are
     the members at fault where there is trouble, `detail` a reason for people. `linked` says that a link inside a set
-    was followed, `sealed` that a seal stood for some content.
+    was followed, `sealed` that a seal stood for some content. `since` names for some digests that the set had
+    before the members whose content is another one since, and nothing else is; with the raw digests that they had.
     """
 
     digest: str | None = None
@@ -54,3 +56,4 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     paths: tuple[bytes, ...] = ()
     linked: bool = False
     sealed: bool = False
+    since: Mapping[str, Mapping[bytes, bytes]] = {}

@@ -73,7 +73,10 @@ class EntryEvent(StrEnum):
 
 
 class EntryChange(msgspec.Struct, frozen=True, array_like=True, tag="entry"):
-    """One change of an entry; `version` is the active one afterwards, `superseded` the one that it displaced."""
+    """One change of an entry; `version` is the active one afterwards, `superseded` the one that it displaced.
+
+    `archived`: what was imported went into the archive, and nothing changed in what is active.
+    """
 
     at: int
     event: EntryEvent
@@ -84,6 +87,7 @@ class EntryChange(msgspec.Struct, frozen=True, array_like=True, tag="entry"):
     session: str | None = None
     turn: int | str | None = None
     op: bytes = b""
+    archived: bool = False
 
 
 class RootChange(msgspec.Struct, frozen=True, array_like=True, tag="root"):
@@ -236,6 +240,7 @@ def to_wire(seq: int, record: Record) -> dict[str, Any]:
                 superseded=record.superseded,
                 session=record.session,
                 turn=record.turn,
+                archived=record.archived or None,
             )
             return head | changed | wire_scope(record.scope)
         case RootChange():

@@ -105,6 +105,15 @@ class NeedDigests(msgspec.Struct, frozen=True):
     readings: frozenset[Reading] = frozenset()
     stats: frozenset[bytes] = frozenset()
 
+    def fresh(self) -> frozenset[tuple[Reading, str]]:
+        """The digests that would make a dependency fresh, by what is to be read."""
+        return frozenset(
+            (reading_of(kept), kept.digest)
+            for entry in self.order
+            for kept in entry.deps or ()
+            if kept.dep.kind in PATH_KINDS and kept.digest is not None
+        )
+
     def unequal_sets(self, found: Mapping[Reading, Found]) -> list[tuple[EntryId, int]]:
         """The sets that were read and differ, as entry and index: evidence wants the members that they had."""
         return [
@@ -115,6 +124,7 @@ class NeedDigests(msgspec.Struct, frozen=True):
             and kept.digest is not None
             and (there := found.get(reading_of(kept))) is not None
             and there.digest not in {None, kept.digest}
+            and kept.digest not in there.since
         ]
 
 
@@ -310,7 +320,7 @@ class _Judge:
         return Fault(Verdict.DIRTY, why, proof, dep, was=kept.digest, now=there.digest, paths=paths)
 
     def _unread(self, entry: Entry, index: int, kept: Kept) -> Fault:
-        """By what is known without reading: a record or a moved `stat` is a touch, silence is nothing."""
+        """By what is known without reading: a record or a moved `stat` is a touch, a seal a proof, silence nothing."""
         touch = self._facts.touches.get((entry.id, index))
         if touch is not None and touch.since(entry.clock):
             action = touch.action if touch.declared_since(entry.clock) else None
@@ -321,6 +331,9 @@ class _Judge:
                 return Fault(Verdict.DIRTY, "touched", Proof.STAT, kept.dep, was=kept.digest)
         if self._facts.late:
             return _late(kept.dep)
+        there = None if kept.digest is None else self._found.get(reading_of(kept))
+        if there is not None and there.sealed and there.digest == kept.digest:
+            return Fault(Verdict.FRESH, "untouched", Proof.STAT, kept.dep)
         return Fault(Verdict.UNKNOWN, "unproven", Proof.LOG, kept.dep)
 
 
@@ -336,13 +349,15 @@ def _difference(kept: Kept, there: Found, had: tuple[Member, ...] | None) -> tup
     """The `why` of an unequal digest, and for sets the members that differ."""
     if kept.dep.kind not in SET_KINDS:
         return _file_difference(kept.digest or "", there.digest or ""), ()
+    literal = base(kept.dep).rstrip(b"/") + b"/"
+    if kept.digest is not None and kept.digest in there.since:
+        return "changed", tuple(literal + name for name in sorted(there.since[kept.digest])[:MAX_PATHS])
     has = there.members or ()
     before = {m.name: m for m in had or ()}
     after = {m.name: m for m in has}
     known = had is not None or kept.digest == ABSENT
     names = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n)) if known else []
-    literal = base(kept.dep)
-    paths = tuple(literal.rstrip(b"/") + b"/" + name for name in names[:MAX_PATHS])
+    paths = tuple(literal + name for name in names[:MAX_PATHS])
     if kept.digest == ABSENT:
         return "created", paths
     if there.digest == ABSENT:

@@ -8,7 +8,7 @@ from provd.disk.mounts import MountTable, MountWatch
 from provd.disk.near import is_near
 from provd.disk.resting import Rest, RestLooker, base_of
 from provd.disk.seal import ignore_lease_breaks
-from provd.disk.seals import Seals
+from provd.disk.seals import Sealer, Seals, SetSeal
 from provd.disk.single import read_single
 from provd.disk.way import Route, route_of
 from provd.disk.workers import Workers
@@ -24,7 +24,9 @@ __all__ = [
     "Rest",
     "RestLooker",
     "Route",
+    "Sealer",
     "Seals",
+    "SetSeal",
     "Workers",
     "base_of",
     "ignore_lease_breaks",

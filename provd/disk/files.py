@@ -94,13 +94,14 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Listing(msgspec.Struct, frozen=True, array_like=True):
-    """The names and types in one directory, as a reading found them, sorted."""
+    """The names and types in one directory, as a reading found them, sorted. `at`: see `Look`."""
 
     path: bytes
     follow: bool
     signature: Signature
     entries: tuple[tuple[bytes, Sort], ...]
     young: bool
+    at: int
 
 
 class Attempt:
@@ -319,7 +320,7 @@ def list_directory(path: bytes, now: Look, attempt: Attempt, *, follow: bool) ->
             raise Changed(path)
     finally:
         os.close(descriptor)
-    listing = Listing(path, follow, now.signature, entries, is_young(now.signature, now.at))
+    listing = Listing(path, follow, now.signature, entries, is_young(now.signature, now.at), now.at)
     attempt.seen.append(listing)
     return listing
 

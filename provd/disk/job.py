@@ -229,6 +229,8 @@ class ReadingJob:
         differing: bytes | None = None
         try:
             differing = _first_differing(outcome, self._attempt(reading, turn), self._trails)
+            if differing is None and self._sealer is not None and reading.kind is not Kind.FILE:
+                self._sealer.keep_set(reading, self._rules, outcome.found, outcome.seen)
         except Hangs:
             outcome = _Outcome(HANGS)
         with self._lock:

@@ -1,4 +1,4 @@
-"""The seals that are known: of which files a `stat` stands for the content.
+"""The seals that are known: of which files a `stat` stands for the content, and which sets rest on nothing else.
 
 Rule: a seal is found by path and believed only for an equal signature, in the epoch in which it was made. They are
 kept in memory alone: another boot, another mount or a daemon that was away leaves none that could be believed wrongly,
@@ -7,18 +7,22 @@ and what has none is read once and sealed again.
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from provd.core.reading import Signature
+from provd.core.reading import Found, Reading, Signature
+from provd.core.roll import Roll
 from provd.disk.epoch import Epoch
-from provd.disk.files import coarse_clock
+from provd.disk.files import Listing, Seen, Sort, coarse_clock, signature
+from provd.disk.ignore import IgnoreRules
 from provd.disk.mounts import Mounts
 from provd.disk.seal import SEALABLE, can_seal, is_older, nobody_writes
 from provd.disk.stamps import Stamps
-from provd.filesystems import magic_of
+from provd.filesystems import magic, magic_of
 
 MAX_SEALS: Final = 100_000
 """Files whose seals are kept at once, about 400 bytes each; the one that was made first goes first."""
@@ -31,6 +35,19 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     raw: dict[str, bytes]
 
 
+class SetSeal(msgspec.Struct, frozen=True):
+    """What a set was found to be under these `rules`, and the things whose `lstat` stands for that, with what it says.
+
+    The things are all directories that were listed, and all files and links that count. `roll` is there where members
+    were exchanged; only the seal that is kept may exchange more in it.
+    """
+
+    rules: IgnoreRules
+    found: Found
+    things: tuple[tuple[bytes, tuple[int, ...]], ...]
+    roll: Roll | None = None
+
+
 class Seals:
     """What was sealed in this epoch. Any thread may ask and add."""
 
@@ -40,6 +57,8 @@ class Seals:
         self._lock = threading.Lock()
         self._of = 0
         self._rows: dict[bytes, Row] = {}
+        self._sets: dict[Reading, SetSeal] = {}
+        self._things = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -49,7 +68,7 @@ class Seals:
         with self._lock:  # who asked earlier must not come later
             now = self.epoch.now()
             if now != self._of:
-                self._of, self._rows = now, {}
+                self._of, self._rows, self._sets, self._things = now, {}, {}, 0
         return now
 
     def get(self, path: bytes) -> Row | None:
@@ -71,6 +90,21 @@ class Seals:
             self._rows[path] = Row(signature, {**others, algorithm: raw})
             if len(self._rows) > self._limit:
                 del self._rows[next(iter(self._rows))]
+
+    def get_set(self, reading: Reading) -> SetSeal | None:
+        """The seal of a set, if there is one."""
+        return self._sets.get(reading)
+
+    def keep_set(self, reading: Reading, seal: SetSeal, epoch: int) -> None:
+        """Keeps the seal of a set that was made in `epoch`."""
+        with self._lock:
+            if epoch != self._of or len(seal.things) > self._limit:
+                return
+            known = self._sets.pop(reading, None)
+            self._things += len(seal.things) - (0 if known is None else len(known.things))
+            self._sets[reading] = seal
+            while self._things > self._limit:
+                self._things -= len(self._sets.pop(next(iter(self._sets))).things)
 
 
 class Sealer:
@@ -104,3 +138,52 @@ class Sealer:
     def keep(self, path: bytes, was: Signature, algorithm: str, raw: bytes) -> None:
         """Keeps the seal of what may be sealed, was read to its end, and had the same `fstat` afterwards."""
         self._seals.keep(path, was, algorithm, raw, self._epoch)
+
+    def keep_set(self, reading: Reading, rules: IgnoreRules, found: Found, seen: Sequence[Seen | Listing]) -> None:
+        """Keeps the seal of a set that was read, if every thing that was seen on the way can be sealed."""
+        if found.digest is None or found.members is None or found.linked:
+            return
+        things = []
+        for thing in seen:
+            compared = self._thing(thing, reading.algorithm)
+            if compared is None:
+                return
+            things.append((thing.path, compared))
+        sealed = msgspec.structs.replace(found, sealed=True)
+        self._seals.keep_set(reading, SetSeal(rules, sealed, tuple(things)), self._epoch)
+
+    def keep_again(self, reading: Reading, seal: SetSeal) -> None:
+        """Keeps the seal of a set of which few files were read anew and sealed."""
+        self._seals.keep_set(reading, seal, self._epoch)
+
+    def is_sealed(self, path: bytes, compared: tuple[int, ...], algorithm: str) -> bool:
+        """Whether a file has a seal for what `lstat` says of it."""
+        row = self._seals.get(path)
+        return row is not None and algorithm in row.raw and msgspec.structs.astuple(row.signature) == compared
+
+    def _thing(self, thing: Seen | Listing, algorithm: str) -> tuple[int, ...] | None:
+        """What `lstat` says of a thing as long as it is what it was when it was seen; None where nobody can say."""
+        if isinstance(thing, Listing):
+            return self._rests(thing.path, thing.path, thing.signature, thing.at)
+        if thing.sort is Sort.FILE and thing.signature is not None:
+            row = self._seals.get(thing.path)
+            sealed = row is not None and row.signature == thing.signature and algorithm in row.raw
+            return msgspec.structs.astuple(thing.signature) if sealed else None
+        if thing.sort is not Sort.LINK:
+            return None
+        at = coarse_clock()
+        try:
+            return self._rests(thing.path, os.path.dirname(thing.path), signature(os.lstat(thing.path)), at)
+        except OSError:
+            return None
+
+    def _rests(self, path: bytes, directory: bytes, was: Signature, at: int) -> tuple[int, ...] | None:
+        """What a directory or a link must look like as long as nothing happens in it, which had this signature `at`.
+
+        `directory` is where its file system is asked for: a link itself would tell that of its target.
+        """
+        try:
+            sealed = magic(directory) in SEALABLE and is_older(was, path, at, self._stamps)
+        except OSError:
+            return None
+        return msgspec.structs.astuple(was) if sealed else None

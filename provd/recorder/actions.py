@@ -207,7 +207,10 @@ class _Begin:
         if begin.op is not None and (answered := writer.answered(begin.about, begin.op)):
             there = writer.action(answered.position)
             if begin.hold and there is not None:  # a retry over another connection takes it over
-                writer.put_action(msgspec.structs.replace(there, holder=begin.holder))
+                writer.put_action(msgspec.structs.replace(there, hold=True, holder=begin.holder))
+            if begin.outcome is None and there is None:  # who goes on to write is to know that nothing covers it
+                ended = msgspec.json.decode(answered.answer) | {"ended": True}
+                return _Begun(answered.position, ended)
             return _Begun(answered.position, msgspec.Raw(answered.answer))
         if begin.guards:
             targets = {i: writer.entry(i) for i in begin.guards}

@@ -274,17 +274,25 @@ class Bring:
         return Outcome.ADDED if active is None else Outcome.REPLACED
 
     def _archive(self, writer: Writer, entry: Entry, active: Entry | None, reason: str, told: Outcome) -> Outcome:
-        self._record(writer, 0 if active is None else active.version, None)
+        self._record(writer, 0 if active is None else active.version, None, archived=True)
         writer.archive(msgspec.structs.replace(entry, standing=Standing.REVOKED), reason, self.coming.stored)
         self._name(writer, entry)
         self._note(writer, entry.version, None if self.coming.line.standing == "active" else _NEVER)
         return told
 
-    def _record(self, writer: Writer, version: int, superseded: int | None) -> None:
-        line, there = self.coming.line, self.coming.id
-        event = records.EntryEvent.IMPORTED
+    def _record(self, writer: Writer, version: int, superseded: int | None, *, archived: bool = False) -> None:
         writer.append(
-            records.EntryChange(writer.now, event, there.scope, there.key, version, superseded, line.session, line.turn)
+            records.EntryChange(
+                writer.now,
+                records.EntryEvent.IMPORTED,
+                self.coming.id.scope,
+                self.coming.id.key,
+                version,
+                superseded,
+                self.coming.line.session,
+                self.coming.line.turn,
+                archived=archived,
+            )
         )
 
     def _name(self, writer: Writer, entry: Entry) -> None:

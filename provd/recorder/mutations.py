@@ -124,9 +124,13 @@ class Pump:
         if self._closed:
             return False
         self._watcher.read()
-        if self.idle and not self.owing and not self.scanning.doubts:
+        if self.is_recorded():
             return True
         return await self._barriers.wait(self.kick, timeout)
+
+    def is_recorded(self) -> bool:
+        """Whether all that was read is durable in the log, and nothing was lost of which no gap tells yet."""
+        return self.idle and not self.owing and not self.scanning.doubts
 
     async def scan(self, path: bytes, *, first: bool = False) -> None:
         """Compares the tree at `path` with the table and records what differs.

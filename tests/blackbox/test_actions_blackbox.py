@@ -222,10 +222,22 @@ def test_a_retried_begin_is_the_same_action(ws: Workspace) -> None:
     assert ws("action.begin", writes=[ws.object("x")], op=f"{ws.tag}op") == first
     assert len(ws.rpc("log.since", clock=before)["records"]) == 1
     ws("action.end", id=first["id"], outcome="done")
-    assert ws("action.begin", writes=[ws.object("x")], op=f"{ws.tag}op") == first
+    assert ws("action.begin", writes=[ws.object("x")], op=f"{ws.tag}op") == first | {"ended": True}
     assert first["id"] not in open_actions(ws)
     recorded = ws("action.record", writes=[ws.object("x")], op=f"{ws.tag}record")
     assert ws("action.record", writes=[ws.object("x")], op=f"{ws.tag}record") == recorded
+
+
+def test_a_retry_that_holds_holds_what_was_begun_without(ws: Workspace) -> None:
+    asked = {"writes": [ws.object("held")], "op": f"{ws.tag}held", "root": ws.root}
+    listener, agent = ws.daemon.connect(), ws.daemon.connect()
+    listener("log.subscribe")
+    first = ws.rpc("action.begin", **asked)
+    assert agent("action.begin", hold=True, **asked) == first
+    assert open_actions(ws)[first["id"]]["hold"] is True
+    agent.close()
+    assert await_end(listener, first["id"])["outcome"] == "failed"
+    assert ws.rpc("action.begin", **asked)["id"] > first["id"], "what ended with its connection begins anew"
 
 
 def test_concurrent_duplicates_of_a_begin_are_one_action(ws: Workspace) -> None:

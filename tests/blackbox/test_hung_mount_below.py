@@ -75,6 +75,40 @@ def it_is_well_and_nothing_is_told_of_it(daemon: Daemon, hung: Hung) -> None:
     assert not hung.hangs
 
 
+def a_stop_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
+    hung.hangs = True
+    daemon.roots = []
+    daemon.start()
+    daemon.rpc("root.add", path=daemon.root)
+    works(daemon, "new")
+    daemon.disconnect()
+    words = ["--socket", daemon.socket, "--timeout", str(HANG)]  # that it keeps its state elsewhere is not told
+    done = subprocess.run(
+        [sys.executable, "-m", "provd", "stop", *words],
+        env=clean_environment(daemon.home),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("stopped\n")
+    assert "its state is free" in done.stderr
+    with open(os.path.join(daemon.state, "lock"), encoding="utf-8") as lock:
+        assert lock.read() == ""
+
+
+def an_audit_looks_beside_it_and_says_so(daemon: Daemon, hung: Hung) -> None:
+    daemon.start().scanned()
+    works(daemon, "sub/beside")
+    hung.hangs = True
+    told = daemon.rpc("daemon.audit")
+    assert told["files"] == 1
+    assert told["mismatches"] == []
+    assert told["skipped"]["count"] == 1
+    assert told["skipped"]["places"][0]["path"] == f"{daemon.root}/sub/hung"
+
+
 def a_start_on_it_is_refused(daemon: Daemon, hung: Hung) -> None:
     hung.hangs = True
     daemon.roots = [f"{daemon.root}/sub/hung"]
@@ -102,7 +136,7 @@ def a_restart_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> Non
     assert pid != daemon.process.pid
 
 
-CASES = [name for name in list(globals()) if name.startswith(("a_", "the_dir", "it_"))]
+CASES = [name for name in list(globals()) if name.startswith(("a_", "an_", "the_dir", "it_"))]
 
 
 def run(case: str, home: str) -> None:

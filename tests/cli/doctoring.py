@@ -11,13 +11,15 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from provd import __file__ as package
 from provd import __version__, services
 from provd.cli.doctor import facts
 
 if TYPE_CHECKING:
-    import pytest
-    from fake_daemon import Cli, Result
+    from fake_daemon import Cli
+    from ran import Result
 
 Json = dict[str, Any]
 
@@ -133,3 +135,10 @@ class Doctor:
     def screen(self, *options: str, code: int = 1) -> Result:
         """What people see."""
         return self.cli("doctor", *options, code=code)
+
+
+@pytest.fixture
+def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """It beside the module's `cli`; times are told in UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    return Doctor(cli, monkeypatch)

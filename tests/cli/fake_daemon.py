@@ -18,14 +18,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
+import pytest
+from ran import InProcess
 
-from provd.cli import main
 from provd.core import errors, params
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pytest
 
 Json = dict[str, Any]
 
@@ -194,21 +193,7 @@ class FakeDaemon:
         return None
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """What it printed, as JSON."""
-        return json.loads(self.out)
-
-
-class Cli:
+class Cli(InProcess):
     """Runs commands in this process, against the fake daemon, in an environment without surprises."""
 
     def __init__(self, fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,14 +211,20 @@ class Cli:
         monkeypatch.chdir(fake.home)
         self.fake = fake
         self.here = os.path.realpath(fake.home)
-        self._capsys = capsys
+        super().__init__(capsys)
 
-    def __call__(self, *arguments: str | bytes, code: int | None = 0) -> Result:
-        """Run one command, which must end with `code` (None: with any)."""
-        got = main([os.fsdecode(argument) for argument in arguments])
-        out, err = self._capsys.readouterr()
-        assert code in (None, got), (arguments, out, err)
-        return Result(got, out, err)
+
+@pytest.fixture
+def fake() -> Iterator[FakeDaemon]:
+    """A daemon that knows nothing but who it is; a module that needs another has its own."""
+    with FakeDaemon() as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command line against the module's `fake`."""
+    return Cli(fake, capsys, monkeypatch)
 
 
 def verdict(word: str = "fresh", **fields: Any) -> Json:

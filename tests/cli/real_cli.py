@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import pytest
+from ran import InProcess, Result
 from support import HANG, clean_environment
 
-from provd.cli import main
-
 if TYPE_CHECKING:
-    import pytest
     from support import Daemon
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """What it printed, as JSON."""
-        return json.loads(self.out)
-
-
-class RealCli:
+class RealCli(InProcess):
     """Runs commands in `root`. `cli(...)` in this process, `cli.process(...)` as a process of their own."""
 
     def __init__(self, daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,14 +28,7 @@ class RealCli:
         self.root = tempfile.mkdtemp(prefix="root-", dir=daemon.home)
         daemon.rpc("root.add", path=self.root)  # answers when it is scanned
         monkeypatch.chdir(self.root)
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str | bytes, code: int | None = 0) -> Result:
-        """Run one command, which must end with `code` (None: with any)."""
-        got = main([os.fsdecode(argument) for argument in arguments])
-        out, err = self._capsys.readouterr()
-        assert code in (None, got), (arguments, out, err)
-        return Result(got, out, err)
+        super().__init__(capsys)
 
     def environment(self) -> dict[str, str]:
         """The environment of a process that asks this daemon."""
@@ -77,3 +53,9 @@ class RealCli:
         """Write a file of the root in place."""
         with open(os.path.join(self.root, name), "w", encoding="utf-8") as file:
             file.write(content)
+
+
+@pytest.fixture
+def cli(module_daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RealCli:
+    """The command line against the module's daemon, which goes on running."""
+    return RealCli(module_daemon, capsys, monkeypatch)

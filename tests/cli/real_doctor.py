@@ -12,7 +12,7 @@ import pytest
 from support import HANG, Daemon, clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Json = dict[str, Any]
 
@@ -69,3 +69,13 @@ def set_clock(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, by: int) -> str:
     other = f"lambda: usual() + {by} * 10**9 * os.path.exists({sign!r})"
     changed(daemon, monkeypatch, f"import os, time; usual = time.time_ns; time.time_ns = {other}")
     return sign
+
+
+@pytest.fixture
+def home() -> Iterator[Daemon]:
+    """A daemon that a test starts itself."""
+    daemon = Daemon()
+    try:
+        yield daemon
+    finally:
+        daemon.close()

@@ -15,10 +15,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+from ran import Result
 from support import HANG, Rpc, clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PROGRAM: Final = """#!{python} -I
 import json, os, select, shlex, signal, socket, subprocess, sys, time
@@ -101,15 +105,6 @@ with open(place, "w") as file:
 """
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
 class Home:
     """A home, a runtime directory and a PATH; `provd(...)` runs a command there."""
 
@@ -152,7 +147,7 @@ class Home:
         """The words of a command."""
         return [sys.executable, "-m", "provd", *words]
 
-    def provd(self, *words: str, code: int = 0, **env: str) -> Done:
+    def provd(self, *words: str, code: int = 0, **env: str) -> Result:
         """Runs a command, which must end with `code`."""
         done = subprocess.run(
             self.command(*words),
@@ -163,7 +158,7 @@ class Home:
             cwd=self.path,
             env=self.environment(**env),
         )
-        result = Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+        result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
         assert result.code == code, (words, result)
         return result
 
@@ -191,3 +186,11 @@ def end(pid: int) -> None:
             select.select([handle], [], [], HANG)
         finally:
             os.close(handle)
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """One for a test."""
+    home = Home()
+    yield home
+    home.close()

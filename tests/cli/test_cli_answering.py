@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+import socket
+from typing import Any
 
 import pytest
-from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence
+from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence, fake
 
-from provd.cli import command, process
+from provd.cli import command, holding, process
 from provd.client import MAX_LINE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["fake"]
 
 _COMMANDS = [
     ["check", "k"],
@@ -37,12 +38,6 @@ _COMMANDS = [
     ["status", "--json"],
     ["stop"],
 ]
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDaemon]:
-    with FakeDaemon() as daemon:
-        yield daemon
 
 
 @pytest.fixture
@@ -77,7 +72,30 @@ def test_what_is_stopped(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.fake.answers["daemon.hello"] = Silence()
     monkeypatch.setattr(process, "state", lambda _: "T")
 
-    assert f"let it go on: kill -CONT {os.getpid()}" in cli("check", "k", code=3).err
+    told = f"process {os.getpid()} is stopped, by a signal or a debugger; let it go on: kill -CONT {os.getpid()}\n"
+    for words in ("check k", "status", "status --prometheus", "stop --timeout 0.1", "start --timeout 0.1"):
+        assert cli(*words.split(), code=3).err.endswith(told), words
+    assert cli("version").err.endswith(told)
+
+
+def test_what_is_stopped_and_takes_no_more_connections(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.path.join(cli.here, "full")
+    monkeypatch.setattr(process, "state", lambda _: "T")
+    for module in ("provd.cli.holding", "provd.cli.doctor.facts"):
+        monkeypatch.setattr(f"{module}.holder", lambda _: holding.Holder(4242, path))
+    with contextlib.ExitStack() as open_ones:
+        listener = open_ones.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(path)
+        listener.listen(0)
+        for _ in range(1000):
+            waiting = open_ones.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.setblocking(False)
+            if waiting.connect_ex(path) != 0:
+                break
+
+        for word in ("clock", "status"):
+            assert "takes no new connections" in (said := cli(word, "--socket", path, "--state", cli.here, code=3).err)
+            assert said.endswith("let it go on: kill -CONT 4242\n")
 
 
 def test_an_answer_without_end(cli: Cli) -> None:

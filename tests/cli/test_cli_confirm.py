@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from fake_daemon import Cli, FakeDaemon, Refusal, in_turn, verdict
-from real_cli import RealCli
+from real_cli import RealCli, cli
 from support import RpcError
 
 from provd.cli import exact
@@ -17,12 +17,8 @@ from provd.cli.exact import ExactClient, Written
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from support import Daemon
 
-
-@pytest.fixture
-def cli(module_daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RealCli:
-    return RealCli(module_daemon, capsys, monkeypatch)
+__all__ = ["cli"]
 
 
 @pytest.fixture
@@ -68,9 +64,11 @@ def test_it_is_fresh_by_the_sums_of_what_was_read(cli: RealCli) -> None:
     _write("f", "one\n")
     cli("put", "summed", "--value", "v", "--sums", _sums("f"))
     _write("f", "two\n")
-    sums = _sums("f")
+    os.makedirs("d", exist_ok=True)
 
-    assert "fresh    summed" in cli("confirm", "summed", "--sums", sums).out
+    for name in ("f", "./f", ".//f", os.path.abspath("f"), f"{os.getcwd()}//./f"):
+        assert "fresh    summed" in cli("confirm", "summed", "--sums", _sums(name)).out, name
+    assert "does not rest on" in cli("confirm", "summed", "--sums", _sums("d/../f"), code=2).err
     assert _about(cli, "summed")["deps"][0]["digest"].startswith("sha256:")
 
 

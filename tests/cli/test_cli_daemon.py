@@ -1,4 +1,4 @@
-"""run, stop, status, version, audit, watch, action."""
+"""run, version, audit, action."""
 
 from __future__ import annotations
 
@@ -7,27 +7,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import HELLO, Cli, FakeDaemon, Hangup, Refusal
+from fake_daemon import HELLO, Cli, Hangup, Refusal, cli, fake
 
 import provd
 from provd import __version__
 from provd.core.errors import StoreUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-_ROOTS = {"roots": [{"path": "/r", "state": "watching", "backend": "inotify", "coverage": "whole"}]}
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDaemon]:
-    with FakeDaemon() as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(fake, capsys, monkeypatch)
+__all__ = ["cli", "fake"]
 
 
 def _daemon(monkeypatch: pytest.MonkeyPatch, main: Callable[[Any], Any]) -> list[dict[str, Any]]:
@@ -157,6 +146,24 @@ def test_audit(cli: Cli) -> None:
     assert cli("audit", code=1).out.endswith("\n1 file compared, 1 differs\n")
 
 
+def test_an_audit_says_what_it_did_not_look_at(cli: Cli) -> None:
+    places = [{"path": "/r/hung", "why": "it does not answer"}]
+    cli.fake.answers["daemon.audit"] = answer = {
+        "files": 2,
+        "mismatches": [],
+        "skipped": {"count": 3, "places": places},
+    }
+    assert cli("audit", code=4).out == (
+        "? unknown  /r/hung  not looked at: it does not answer\n"
+        "and 2 more that were not looked at\n"
+        "2 files compared, 0 differ, 3 places not looked at\n"
+    )
+    assert cli("audit", "--json", code=4).json == answer
+    mismatch = {"path": "/r/a", "why": "stat differs", "was": "absent", "is": "file"}
+    cli.fake.answers["daemon.audit"] = answer | {"mismatches": [mismatch], "skipped": {"count": 1, "places": places}}
+    assert cli("audit", code=1).out.endswith("\n2 files compared, 1 differs, 1 place not looked at\n")
+
+
 def test_action_begin(cli: Cli) -> None:
     answer = {"id": 17, "clock": "c:1", "affects": {"count": 12, "keys": ["a", "b"]}}
     cli.fake.answers["action.begin"] = answer
@@ -192,6 +199,10 @@ def test_action_begin(cli: Cli) -> None:
     assert cli("action", "begin", "--write", "/f", "--json").json == answer
     cli.fake.answers["action.begin"] = answer | {"affects": {"count": 1, "keys": ["a"]}}
     assert cli("action", "begin", "--write", "/f").err == "affects 1 entry: a\n"
+    cli.fake.answers["action.begin"] = answer | {"ended": True}
+    got = cli("action", "begin", "--write", "/f", "--op", "again", code=5)
+    assert got.out == ""
+    assert got.err.startswith(f"provd: nothing was begun: --op again began action {answer['id']}, and that has ended\n")
 
 
 def test_action_record_and_end(cli: Cli) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from doctoring import ROOT, Doctor, ago, gap
-from fake_daemon import Cli, FakeDaemon
+from doctoring import ROOT, Doctor, ago, doctor, gap
+from fake_daemon import cli, fake
 
 from provd.cli.doctor import CHECKS
 from provd.cli.doctor.facts import Facts
@@ -16,21 +16,9 @@ from provd.cli.doctor.reaching import _KINDS
 from provd.cli.doctor.results import Check, Result, examine, to_json
 from provd.cli.holding import Holder
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["cli", "doctor", "fake"]
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
-        yield Cli(daemon, capsys, monkeypatch)
-
-
-@pytest.fixture
-def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    return Doctor(cli, monkeypatch)
 
 
 def test_where_all_is_well_each_check_says_so_and_the_code_is_0(doctor: Doctor) -> None:

@@ -11,21 +11,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from real_doctor import doctor, news
+from real_doctor import doctor, home, news
 from support import HANG, Daemon, clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@pytest.fixture
-def home() -> Iterator[Daemon]:
-    """A daemon that a test starts itself."""
-    daemon = Daemon()
-    try:
-        yield daemon
-    finally:
-        daemon.close()
+__all__ = ["home"]
 
 
 class Confined(Daemon):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from doctoring import ROOT, Doctor
-from fake_daemon import Cli, FakeDaemon, Hangup, Raw, Refusal, Silence
+from doctoring import ROOT, Doctor, doctor
+from fake_daemon import Hangup, Raw, Refusal, Silence, cli, fake
 
 from provd import services
 from provd.cli.doctor import keeping
@@ -17,21 +17,9 @@ from provd.cli.doctor.facts import Directory, Facts
 from provd.cli.holding import Holder
 from provd.services import Service
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["cli", "doctor", "fake"]
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
-        yield Cli(daemon, capsys, monkeypatch)
-
-
-@pytest.fixture
-def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    return Doctor(cli, monkeypatch)
 
 
 # ---- the unit

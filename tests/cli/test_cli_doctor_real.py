@@ -12,27 +12,15 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
-from real_doctor import Json, changed, doctor, news, set_clock
+from real_doctor import Json, changed, doctor, home, news, set_clock
 from support import Daemon, Workspace, clean_environment
 
 from provd.core.records import ALL, Gap
 from provd.store import Store
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def home() -> Iterator[Daemon]:
-    """A daemon that a test starts itself."""
-    daemon = Daemon()
-    try:
-        yield daemon
-    finally:
-        daemon.close()
+__all__ = ["home"]
 
 
 def test_a_daemon_that_is_well(own: Workspace) -> None:

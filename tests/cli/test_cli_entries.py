@@ -8,11 +8,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, in_turn, verdict
+from fake_daemon import Cli, FakeDaemon, cli, in_turn, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+__all__ = ["cli"]
 
 _PUT = {"key": "k", "version": 12, "absent": [], "unproven": [], "verdict": verdict()}
 
@@ -21,11 +23,6 @@ _PUT = {"key": "k", "version": 12, "absent": [], "unproven": [], "verdict": verd
 def fake() -> Iterator[FakeDaemon]:
     with FakeDaemon(entry_put=_PUT) as daemon:
         yield daemon
-
-
-@pytest.fixture
-def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(fake, capsys, monkeypatch)
 
 
 def test_put(cli: Cli) -> None:

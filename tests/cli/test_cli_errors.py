@@ -11,22 +11,17 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Refusal, verdict
+from fake_daemon import Cli, Refusal, cli, fake, verdict
 from support import HANG
 
 from provd.cli import output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+__all__ = ["cli", "fake"]
+
 _WIRE = "send fetched_at, root or scope"
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as fake:
-        yield Cli(fake, capsys, monkeypatch)
 
 
 @pytest.mark.parametrize(

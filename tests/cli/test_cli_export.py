@@ -202,3 +202,35 @@ def test_without_a_daemon_nothing_is_written(make_daemon: Callable[..., Daemon])
     for arguments in (("export",), ("import", "-")):
         done = provd(daemon, *arguments, stdin=HEADER.encode())
         assert (done.returncode, done.stdout) == (3, b"")
+
+
+def test_what_was_imported_is_told_as_that(own: Workspace, other: Daemon) -> None:
+    own.write("a", "one")
+    for value in (1, 2):
+        own.put("k", "file:a", value=value)
+    file = exported(own.daemon)
+    own.write("a", "changed before it came")
+    other.rpc("log.clock")
+
+    assert provd(other, "import", "-", stdin=file).returncode == 0
+
+    told = provd(other, "why", "k", "--root", own.root).stdout.decode()
+    assert "put elsewhere, and imported" in told
+    assert "between reading and remembering" not in told
+    assert "from before it was imported" in told or "is not what was read where it was put" in told
+    log = [line.split("entry     ", 1)[-1] for line in provd(other, "log").stdout.decode().splitlines()]
+    assert [line for line in log if "imported" in line] == [
+        f"imported k version {(version := other.rpc('entry.get', key='k', root=own.root)['version'])} in {own.root}",
+        f"imported k into the archive, version {version} stands in {own.root}",
+    ]
+
+
+def test_a_put_after_an_import_is_no_import(own: Workspace, other: Daemon) -> None:
+    own.write("a", "one")
+    own.put("k", "file:a", value=1)
+    assert provd(other, "import", "-", stdin=exported(own.daemon)).returncode == 0
+    asked = {"key": "k", "root": own.root, "deps": True}
+    assert other.rpc("entry.get", **asked)["imported"] is True
+    other.rpc("entry.put", key="k", value=1, deps=["file:a"], as_of="put", root=own.root)
+    assert "imported" not in other.rpc("entry.get", **asked)
+    assert "imported" not in provd(other, "why", "k", "--root", own.root).stdout.decode().split("●")[1].split("\n")[0]

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import click
 import pytest
-from fake_daemon import Cli, FakeDaemon
+from fake_daemon import Cli, cli, fake
 
 from provd.cli.app import app, modules
 from provd.cli.command import Command, Group
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["cli", "fake"]
 
 _WITHOUT_JSON = {"run", "start", "stop", "restart", "exec", "service install", "service uninstall", "service print"}
 _WITHOUT_JSON |= {"config init"}
 _WITHOUT_PLACE = {"service uninstall", "config path", "config check", "config init"}
 _WITHOUT_DAEMON = {"try", "help", "completion"}
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as fake:
-        yield Cli(fake, capsys, monkeypatch)
 
 
 def _commands() -> dict[str, click.Command]:

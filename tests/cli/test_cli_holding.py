@@ -6,23 +6,14 @@ import os
 import select
 import signal
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
-from starting import Home, end
+from starting import Home, end, home
 from support import HANG
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["home"]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc/locks tells who holds a lock")
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
-    yield home
-    home.close()
 
 
 def test_stop_finds_the_daemon_of_a_state_by_its_lock(home: Home) -> None:
@@ -70,10 +61,13 @@ def test_stop_waits_for_a_stopped_process_as_long_as_it_was_told(home: Home) -> 
     os.kill(pid, signal.SIGSTOP)
     try:
         said = home.provd("stop", "--timeout", "0.5", code=3).err
+        other = [f"--socket={home.path}/other", "--timeout", "0.5"]
+        elsewhere = home.provd("start", *other, code=3).err
     finally:
         os.kill(pid, signal.SIGCONT)
     assert "did not answer within" in said
-    assert str(pid) in said
+    for told in (said, elsewhere):
+        assert f"kill -CONT {pid}" in told
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root meets a directory of another user that it may write to")

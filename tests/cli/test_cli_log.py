@@ -7,10 +7,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Stream, in_turn
+from fake_daemon import Cli, FakeDaemon, Stream, cli, in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["cli"]
 
 _AT = "1700000000123456789"
 _A = "xxh3:" + "a" * 32
@@ -37,7 +39,19 @@ _RECORDS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"type": "action", "event": "end", "id": 5, "outcome": "done", "writes": []}, "end 5 done"),
     ({"type": "entry", "event": "put", "key": "k", "root": "/r", "version": 7}, "put k version 7 in /r"),
-    ({"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7}, "late k version 7 in global"),
+    (
+        {"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7},
+        "late k into the archive, version 7 stands in global",
+    ),
+    ({"type": "entry", "event": "imported", "key": "k", "root": "/r", "version": 7}, "imported k version 7 in /r"),
+    (
+        {"type": "entry", "event": "imported", "key": "k", "root": "/r", "version": 7, "archived": True},
+        "imported k into the archive, version 7 stands in /r",
+    ),
+    (
+        {"type": "entry", "event": "imported", "key": "k", "root": "/r", "version": 0, "archived": True},
+        "imported k into the archive in /r",
+    ),
     (_mutation("created", "/r/n", digest_state="pending", actor={"unknown": True}), "+ created /r/n (not hashed yet)"),
     (_mutation("created", "/r/n", digest=_A, digest_state="done"), "+ created /r/n xxh3:aaaaaaaaaaaa…"),
     (_mutation("modified", "/r/n", digest_state="superseded"), "~ modified /r/n (changed again before it was hashed)"),
@@ -69,11 +83,6 @@ def _seqs(out: str) -> list[int]:
 def fake() -> Iterator[FakeDaemon]:
     with FakeDaemon(log_clock={"clock": "c:9"}, daemon_status={"oldest": "c:0"}) as daemon:
         yield daemon
-
-
-@pytest.fixture
-def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(fake, capsys, monkeypatch)
 
 
 def test_clock(cli: Cli) -> None:

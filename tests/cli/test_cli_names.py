@@ -6,21 +6,18 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import HELLO, Cli, FakeDaemon, verdict
+from fake_daemon import HELLO, Cli, FakeDaemon, cli, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["cli"]
 
 
 @pytest.fixture
 def fake() -> Iterator[FakeDaemon]:
     with FakeDaemon(entry_check=verdict(), deps_check=verdict()) as daemon:
         yield daemon
-
-
-@pytest.fixture
-def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(fake, capsys, monkeypatch)
 
 
 def _dep(cli: Cli, argument: str | bytes) -> Any:

@@ -7,19 +7,18 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from doctoring import ROOT, ago, status
-from fake_daemon import Cli, FakeDaemon, Refusal
+from fake_daemon import Cli, Refusal, cli, fake
 from support import Workspace
 
 from provd import __file__ as package
 from provd import __version__
 from provd.cli import main, prometheus
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["cli", "fake"]
 
 Json = dict[str, Any]
 Labels = frozenset[tuple[str, str]]
@@ -97,12 +96,6 @@ def _check_histogram(name: str, family: Family) -> None:
 
 def value(families: dict[str, Family], name: str, **labels: str) -> float:
     return families[name].samples[name, frozenset(labels.items())]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
-        yield Cli(daemon, capsys, monkeypatch)
 
 
 def told(cli: Cli, **fields: Any) -> dict[str, Family]:

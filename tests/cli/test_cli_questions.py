@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Hangup, Refusal, verdict
+from fake_daemon import Cli, Hangup, Refusal, cli, fake, verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["cli", "fake"]
 
 _FAULT = {
     "dep": "file:/r/f",
@@ -19,17 +18,6 @@ _FAULT = {
     "hint": "read again",
 }
 _WORDS = {"fresh": 0, "dirty": 1, "unknown": 4}
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDaemon]:
-    with FakeDaemon() as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(fake, capsys, monkeypatch)
 
 
 @pytest.mark.parametrize(("word", "code"), _WORDS.items())

@@ -7,25 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
-from starting import Home
+from starting import Home, home
 from support import HANG
 
 from provd.services import Ran, Systemd
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["home"]
 
 _USER = pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux")
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
-    yield home
-    home.close()
 
 
 def _write(path: str, text: str) -> None:

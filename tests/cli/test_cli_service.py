@@ -5,38 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
-from fake_daemon import Cli, FakeDaemon
-from starting import Home
+from fake_daemon import Cli, cli, fake
+from starting import Home, home
 from support import HANG
 
 from provd import services
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["cli", "fake", "home"]
 
 _USER = pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux")
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
-    yield home
-    home.close()
 
 
 @pytest.fixture
 def managed(home: Home) -> Home:
     home.with_systemd()
     return home
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as fake:
-        yield Cli(fake, capsys, monkeypatch)
 
 
 def _tree(path: str) -> set[str]:
@@ -123,6 +108,9 @@ def test_start_stop_and_restart_are_the_managers(managed: Home) -> None:
     assert managed.provd("start", "--root", managed.root).err.startswith("started provd.service (pid ")
     before = managed.hello()
     assert managed.provd("start").err == f"already running (pid {before['pid']})\n"
+    assert managed.provd("start", "--backend", "poll").err.endswith(
+        "runs with watch.backend auto; to change that: set watch.backend in the configuration, then: provd restart\n"
+    )
     assert managed.provd("restart").err.startswith("restarted provd.service (pid ")
     assert managed.hello()["pid"] != before["pid"]
     assert managed.hello()["roots"] == [managed.root]

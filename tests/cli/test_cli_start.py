@@ -12,13 +12,15 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from starting import Home, end
+from starting import Home, end, home
 from support import HANG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from support import Daemon
+
+__all__ = ["home"]
 
 _LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what is looked at here")
 
@@ -26,13 +28,6 @@ _LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what is
 def read(path: str) -> str:
     with open(path) as file:
         return file.read()
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
-    yield home
-    home.close()
 
 
 def test_start_answers_and_leaves_a_daemon_of_its_own(home: Home) -> None:
@@ -74,6 +69,28 @@ def test_started_again_it_is_the_same_and_watches_more(home: Home) -> None:
     assert home.provd("start", "--root", home.root).err == f"already running (pid {before['pid']})\n"
     assert after["run"] == before["run"]
     assert after["roots"] == [home.root]
+
+
+def test_what_the_daemon_that_runs_does_otherwise_is_said(home: Home) -> None:
+    home.provd("start", "--root", home.root, "--backend", "poll")
+    pid = home.hello()["pid"]
+    assert home.provd("start", "--backend", "poll").err == f"already running (pid {pid})\n"
+    differs = (
+        f"already running (pid {pid})\n"
+        "provd: --backend auto was not taken: it runs with watch.backend poll; "
+        "to change that: provd restart --backend auto"
+    )
+    assert home.provd("start", "--backend", "auto").err == f"{differs}\n"
+    assert (
+        home.provd("start", "--backend", "auto", "--socket", home.socket).err == f"{differs} --socket {home.socket}\n"
+    )
+    own = os.path.join(home.path, "own.toml")
+    with open(own, "w"):
+        pass
+    said = home.provd("start", PROVD_CONFIG=own).err
+    assert f"provd: $PROVD_CONFIG names {own}, and it runs with the configuration {home.path}/.config/" in said
+    assert said.endswith("to change that: provd restart\n")
+    assert home.hello()["pid"] == pid
 
 
 def test_several_at_once_start_one(home: Home) -> None:

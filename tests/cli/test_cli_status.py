@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from doctoring import ROOT, Doctor, ago, status
-from fake_daemon import Cli, FakeDaemon, Hangup
+from doctoring import ROOT, Doctor, ago, doctor, status
+from fake_daemon import Hangup, cli, fake
 from support import Workspace
 
 from provd import __file__ as package
@@ -18,22 +18,9 @@ from provd.cli import main
 from provd.cli.doctor import facts
 from provd.services import Service
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["cli", "doctor", "fake"]
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
-        yield Cli(daemon, capsys, monkeypatch)
-
-
-@pytest.fixture
-def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    monkeypatch.setenv("TZ", "UTC")
-    return Doctor(cli, monkeypatch)
 
 
 _WELL = """\

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Hangup, Silence, Stream
+from fake_daemon import Cli, Hangup, Silence, Stream, cli, fake
 
 from provd.cli import command, process
 from provd.client import Client
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from support import Daemon
+
+__all__ = ["cli", "fake"]
 
 _HANG = 60
 _STUB = """
@@ -38,12 +40,6 @@ with connection, connection.makefile("rb") as lines:
 sys.stdin.read()
 """
 """A daemon that closes its connections when it is told to stop, and ends when its stdin does."""
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as fake:
-        yield Cli(fake, capsys, monkeypatch)
 
 
 @pytest.fixture
@@ -149,6 +145,17 @@ def test_a_process_that_stays(cli: Cli, lingering: Callable[..., subprocess.Pope
         f"  next: see what it logs, or end it: kill {stub.pid}\n"
     )
     assert stub.poll() is None
+
+
+def test_a_process_that_is_stopped_while_it_ends(
+    cli: Cli, lingering: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = lingering()
+    monkeypatch.setattr(process, "state", lambda _: "T")
+
+    said = cli("stop", "--socket", "slow", "--timeout", "0.1", code=5).err
+
+    assert said.endswith(f"let it go on: kill -CONT {stub.pid}\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there the system names the peer")

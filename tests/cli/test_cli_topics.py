@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
-from fake_daemon import Cli, FakeDaemon
+from fake_daemon import Cli, cli, fake
 
 from provd.cli import codes
 from provd.cli.app import modules
 from provd.cli.topics import TOPICS
 from provd.core.dependency import Kind
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as fake:
-        yield Cli(fake, capsys, monkeypatch)
+__all__ = ["cli", "fake"]
 
 
 def test_help_alone_lists_commands_and_topics(cli: Cli) -> None:

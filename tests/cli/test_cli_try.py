@@ -185,6 +185,8 @@ def test_keep_leaves_the_files_and_no_daemon(home: Path) -> None:
 
     (scratch,) = _left(home)
     assert done.stderr == f"kept: {os.path.realpath(home / 'tmp' / scratch)}\n"
+    assert "which has ended; its scratch directory was kept. To have one:" in done.stdout
+    assert " gone" not in done.stdout
     assert os.path.exists(home / "tmp" / scratch / "work" / "config.py")
     assert not _runs(scratch)
 

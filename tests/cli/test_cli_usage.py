@@ -9,20 +9,15 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_daemon import Cli, FakeDaemon
+from fake_daemon import Cli, cli, fake
 from support import clean_environment
 
 from provd.cli import output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
-        yield Cli(daemon, capsys, monkeypatch)
+__all__ = ["cli", "fake"]
 
 
 @pytest.mark.parametrize(

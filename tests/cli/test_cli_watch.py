@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from fake_daemon import HELLO, Cli, FakeDaemon, Refusal
+from fake_daemon import HELLO, Cli, Refusal, cli, fake
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["cli", "fake"]
 
 _ROOTS = {"roots": [{"path": "/r", "state": "watching", "backend": "inotify", "coverage": "whole"}]}
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
-        yield Cli(daemon, capsys, monkeypatch)
 
 
 def test_watch(cli: Cli) -> None:

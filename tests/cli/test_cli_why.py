@@ -7,12 +7,14 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, Refusal, in_turn, verdict
+from fake_daemon import Cli, FakeDaemon, Refusal, cli, in_turn, verdict
 
 from provd.cli import drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+__all__ = ["cli"]
 
 _AT = "1700000000123000000"
 _A, _B = "xxh3:" + "a" * 32, "xxh3:" + "b" * 32
@@ -30,11 +32,6 @@ _DEPS: list[dict[str, Any]] = [
 def fake() -> Iterator[FakeDaemon]:
     with FakeDaemon(log_since=_page()) as daemon:
         yield daemon
-
-
-@pytest.fixture
-def cli(fake: FakeDaemon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(fake, capsys, monkeypatch)
 
 
 def _page(*records: dict[str, Any], clock: str = "c:99", **fields: Any) -> dict[str, Any]:

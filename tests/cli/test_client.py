@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_daemon import HELLO, FakeDaemon, Hangup, Raw, Refusal, Silence, Stream, in_turn, verdict
+from fake_daemon import HELLO, FakeDaemon, Hangup, Raw, Refusal, Silence, Stream, fake, in_turn, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,15 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+__all__ = ["fake"]
+
 _SOON = 0.1
 _HANG = 60.0
 _NOTE = {"method": "log.record", "params": {"seq": 1}}
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDaemon]:
-    with FakeDaemon() as daemon:
-        yield daemon
 
 
 def test_methods_send_what_they_are_given(fake: FakeDaemon) -> None:

@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from starting import Home
+from starting import Home, home
 
 from provd import elsewhere, places
 from provd.cli import main
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
-    yield home
-    home.close()
+__all__ = ["home"]
 
 
 @pytest.fixture

@@ -221,6 +221,8 @@ def test_an_entry_on_the_wire_says_its_scope() -> None:
         "turn": 40,
         "root": "/r",
     }
+    told = records.to_wire(3, EntryChange(AT, EntryEvent.IMPORTED, b"/r", "k", 2, archived=True))
+    assert told["archived"] is True
     assert records.to_wire(3, EntryChange(AT, EntryEvent.LATE, b"=global", "k", 3))["scope"] == "global"
     assert records.wire_scope(b"/\xff") == {"root": {"b64": "L/8="}}
     assert records.wire_scope("=\u00e4".encode()) == {"scope": "\u00e4"}

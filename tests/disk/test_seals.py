@@ -15,12 +15,14 @@ from collections.abc import Callable
 
 import pytest
 from reading_help import flip, sha, stamped_finely, write
-from sealing_help import LATER, Sealed, set_clock
+from sealing_help import LATER, Sealed, at_reading, home, sealed, set_clock
 
 from provd.disk import files
 from provd.disk.files import coarse_clock
 from provd.disk.mounts import UNKNOWN, mounted
 from provd.filesystems import magic
+
+__all__ = ["at_reading", "home", "sealed"]
 
 Reader = Callable[[int, int], bytes]
 

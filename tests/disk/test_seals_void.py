@@ -13,11 +13,13 @@ from collections.abc import Callable
 
 import pytest
 from reading_help import sha, write
-from sealing_help import Sealed, wall_clock_was_set
+from sealing_help import Sealed, at_reading, home, sealed, wall_clock_was_set
 
 from provd.disk.epoch import Epoch
 from provd.disk.mounts import UNKNOWN
 from provd.disk.seals import Seals
+
+__all__ = ["at_reading", "home", "sealed"]
 
 # epochs
 

@@ -19,6 +19,7 @@ from provd.core.records import Gap, Mutation, MutationKind, Outcome, Record
 from provd.core.verdict import Judgement
 from provd.daemon import begin_run
 from provd.disk import IgnoreRules, Workers
+from provd.ground import Ground
 from provd.inquiry import Inquiry
 from provd.recorder import Actions, Entries
 from provd.recorder.showing import Showing
@@ -58,6 +59,9 @@ class Scripted:
 
     def fileno(self) -> int:
         return -1
+
+    def is_recorded(self) -> bool:
+        return True
 
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         self.barriers += 1
@@ -147,9 +151,8 @@ class Desk:
         self.showing = Showing(self.workers, self.clocks, watch, IgnoreRules)
         self.entries = Entries(self.store, self.inquiry, resolver, self.clocks, watch, self.showing)
         self.actions = Actions(self.store, self.inquiry, resolver, self.clocks, watch)
-        self.responder = Responder(
-            self.store, self.inquiry, resolver, self.clocks, watch, Shortcut(self.store, self.workers, watch)
-        )
+        shortcut = Shortcut(self.store, self.workers.seals, Ground(self.workers, watch))
+        self.responder = Responder(self.store, self.inquiry, resolver, self.clocks, watch, shortcut)
         self.subscriptions = Subscriptions(self.store, self.clocks, watch)
         self.store.on_commit = lambda _: self.subscriptions.committed()
 

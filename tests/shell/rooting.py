@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from provd.core import records
 from provd.disk import Workers, real_directory
@@ -150,3 +153,11 @@ def run_with_roots(state: bytes, body: Callable[[Bench], Awaitable[None]]) -> No
             store.stop()
 
     asyncio.run(main())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[[Callable[[Bench], Awaitable[None]]], None]:
+    """Runs a test with roots on a store of its own; again, with what the last one left."""
+    state = os.fsencode(tmp_path / "state")
+    os.mkdir(state)
+    return partial(run_with_roots, state)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from desk import Desk, Listening
-from sealing_help import Sealed
+from sealing_help import LATER, Sealed, set_clock
 
 from provd.core.params import EntryCheck
 from provd.disk import Workers, seal
+from provd.disk.files import coarse_clock
 from provd.filesystems import magic
 
 
@@ -51,7 +53,7 @@ class Scene:
         await self.desk.put(key, deps=list(deps), as_of="put", **fields)
 
     def at_once(self, key: str, **how: Any) -> Any:
-        told = self.desk.responder.check_at_once(EntryCheck(key=key, **how))
+        told = self.desk.responder.at_once.one(EntryCheck(key=key, **how))
         return None if told is None else msgspec.json.decode(told)
 
     async def ask(self, *keys: str) -> tuple[Any, bool]:
@@ -64,6 +66,16 @@ class Scene:
         """The verdicts by the whole way."""
         told, _ = await self.desk.responder._verdicts(list(keys), EntryCheck(keys=list(keys)), foreign=False)
         return msgspec.json.decode(msgspec.json.encode(told))
+
+
+@pytest.fixture
+def scene(tmp_path: Path, lease_breaks_ignored: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    del lease_breaks_ignored
+    set_clock(monkeypatch, coarse_clock() + LATER)
+    made = Scene(tmp_path)
+    made.watch.begun()
+    yield made
+    made.close()
 
 
 def without_clock(verdict: Any) -> Any:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import xxhash
 
-from provd.audit import TRACELESS, UNCOVERED, Audit
-from provd.core.reading import Found, Reading
+from provd.audit import APART, GONE, MOST_TOLD, RESTLESS, SILENT, TRACELESS, UNCOVERED, Audit
+from provd.core.reading import Found, Reading, Trouble
 from provd.disk import Workers, signature_of
+from provd.disk.mounts import Mounts
+from provd.disk.states import Listing, Unlisted, listing_at_once
 from provd.store import Store, View
 
 if TYPE_CHECKING:
@@ -42,6 +44,11 @@ def row(path: bytes, *, digest: bool = True) -> Row:
     content = xxhash.xxh3_128_digest(content_of(path))
     state = State("f", st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
     return Row(state, content if digest else b"")
+
+
+def skipped(told: dict[str, Any]) -> dict[bytes, str]:
+    """What an audit did not look at, and why."""
+    return {os.fsencode(place["path"]): place["why"] for place in told["skipped"]["places"]}
 
 
 def content_of(path: bytes) -> bytes:
@@ -86,6 +93,7 @@ class Bench:
         self.workers = Workers()
         self.hidden: dict[bytes, bytes] = {}
         self.uncovered: list[bytes] = []
+        self.unreadable: set[bytes] = set()
         self.audit = Audit(
             store,
             self.workers,
@@ -112,13 +120,16 @@ class Bench:
         found = {}
         for reading in readings:
             self.read.append(reading.path)
+            if reading.path in self.unreadable:
+                found[reading] = Found(trouble=Trouble.UNREADABLE, detail="no")
+                continue
             content = self.hidden.get(reading.path) or content_of(reading.path)
             digest = "xxh3:" + xxhash.xxh3_128_hexdigest(content)
             found[reading] = Found(digest=digest, signature=signature_of(reading.path))
         return found
 
     async def run(self, *roots: bytes, sample: int | None = None) -> dict[str, Any]:
-        return await self.audit.run(roots, None, sample)
+        return await self.audit.run(roots, None, sample, {})
 
 
 def audit(tmp_path: Path, body: Any) -> None:
@@ -147,7 +158,7 @@ def audit(tmp_path: Path, body: Any) -> None:
 
 def test_a_table_that_is_right_has_no_mismatch_and_ignored_places_are_not_asked_about(tmp_path: Path) -> None:
     async def body(bench: Bench, root: bytes) -> None:
-        assert await bench.run(root) == {"files": 2, "mismatches": []}
+        assert await bench.run(root) == {"files": 2, "mismatches": [], "skipped": {"count": 0, "places": []}}
         assert sorted(bench.read) == [root + b"/sub/one", root + b"/two"]
 
     audit(tmp_path, body)
@@ -210,7 +221,9 @@ def test_what_changes_while_it_is_looked_at_is_looked_at_again(tmp_path: Path) -
         bench.caught_up = [caught_up, change, change]
         assert (await bench.run(root))["mismatches"] == []
         bench.caught_up = [change] * 9
-        assert (await bench.run(root))["mismatches"] == [], "what never stands still cannot be compared"
+        told = await bench.run(root)
+        assert told["mismatches"] == [], "what never stands still cannot be compared"
+        assert skipped(told) == {root + b"/two": RESTLESS}
 
     audit(tmp_path, body)
 
@@ -246,6 +259,60 @@ def test_roots_in_roots_are_compared_once_and_also_where_the_outer_one_ignores_t
         (mismatch,) = (await bench.run(root, root + b"/sub", inner))["mismatches"]
         assert os.fsencode(mismatch["path"]) == inner + b"/file"
         assert sorted(bench.table.listed) == sorted([root, root + b"/sub", inner])
+
+    audit(tmp_path, body)
+
+
+def test_what_cannot_be_looked_at_is_told_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        for name in (b"/hung", b"/closed", b"/silent", b"/unread"):
+            os.mkdir(root + name)
+        make(root + b"/unread/file")
+        bench.table.take(root)
+        make(root + b"/closed/new")
+        long = root + b"/" + b"n" * 300
+        bench.table.rows[long] = bench.table.rows[root + b"/two"]
+        mounts = Mounts(points={root + b"/hung": True}, hanging=frozenset({b"hung"}))
+        monkeypatch.setattr(bench.workers.mounts, "now", lambda: mounts)
+
+        def listed(path: bytes, mounts: Mounts) -> Listing | Unlisted:
+            if path == root + b"/silent":
+                raise TimeoutError
+            return Unlisted(gone=False, why="no") if path == root + b"/closed" else listing_at_once(path, mounts)
+
+        monkeypatch.setattr("provd.audit.listing_at_once", listed)
+        bench.unreadable = {root + b"/unread/file"}
+        told = await bench.audit.run([root], None, None, {b"/gone/root": GONE})
+        assert skipped(told) == {
+            b"/gone/root": GONE,
+            root + b"/closed": "it could not be listed: no",
+            root + b"/hung": APART,
+            root + b"/silent": SILENT,
+            long: "it could not be looked at: File name too long",
+            root + b"/unread/file": "it could not be read: no",
+        }
+        assert told["mismatches"] == []
+        assert told["files"] == 2
+
+    audit(tmp_path, body)
+
+
+def test_of_many_places_that_were_not_looked_at_the_first_are_named(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        gone = [b"/gone/%03d" % number for number in range(MOST_TOLD + 2)]
+        told = await bench.audit.run([root], None, None, dict.fromkeys(reversed(gone), GONE))
+        assert told["skipped"]["count"] == MOST_TOLD + 2
+        assert list(skipped(told)) == gone[:MOST_TOLD]
+
+    audit(tmp_path, body)
+
+
+def test_a_directory_that_goes_while_it_is_looked_at_is_compared_with_the_log(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        assert (await bench.run(root, root + b"/sub/gone"))["mismatches"] == []
+        bench.table.rows[root + b"/sub/gone"] = bench.table.rows[root + b"/sub"]
+        (mismatch,) = (await bench.run(root + b"/sub/gone"))["mismatches"]
+        assert mismatch["is"] == "absent"
 
     audit(tmp_path, body)
 

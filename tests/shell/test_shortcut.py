@@ -16,9 +16,11 @@ import msgspec
 import pytest
 from desk import run
 from sealing_help import wall_clock_was_set
-from shortcutting import Scene, without_clock
+from shortcutting import Scene, scene, without_clock
 
 from provd.core import params
+
+__all__ = ["scene"]
 
 # the same answer
 

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from desk import run
 from sealing_help import exchange, in_namespace, may_mount, mount, mounted_image, unmount
-from shortcutting import Scene, without_clock
+from shortcutting import Scene, scene, without_clock
 
 from provd import shortcut
+
+__all__ = ["scene"]
 
 
 def at_look(
@@ -78,7 +80,7 @@ def test_two_entries_that_were_never_right_at_one_moment(
         await scene.put("one", "file:d/e/f")
         await scene.put("two", "file:c/e/f")
         await scene.learned("one", "two")
-        monkeypatch.setattr(shortcut, "_SLICE", 1)
+        monkeypatch.setattr(shortcut, "SLICE", 1)
         monkeypatch.setattr(asyncio, "sleep", settling)
         with monkeypatch.context() as patched:
             never_both(scene, patched)
@@ -119,7 +121,7 @@ def test_what_happens_while_others_are_answered_is_taken_into_account(
         await scene.put("two", "file:c/e/f")
         await scene.put("third", "file:g")
         await scene.learned("one", "two")
-        monkeypatch.setattr(shortcut, "_SLICE", 1)
+        monkeypatch.setattr(shortcut, "SLICE", 1)
         real = asyncio.sleep
 
         async def acting(seconds: float) -> None:
@@ -177,7 +179,8 @@ def test_what_could_change_unheard_is_never_learned(scene: Scene, what: str) -> 
             assert (await scene.desk.found("k"))[0] == "fresh"
             assert scene.at_once("k") is None
         assert not (await scene.ask("k", "base"))[1]
-        assert {each.key for each in scene.desk.responder._shortcut._learned} == {"base"}
+        (learned,) = scene.desk.responder.at_once._shortcut._learned.values()
+        assert list(learned) == ["base"]
 
     run(scene.desk, work)
 
@@ -197,10 +200,10 @@ def test_more_files_than_can_be_looked_at_at_once_are_not_learned(
     run(scene.desk, work)
 
 
-@pytest.mark.parametrize("limit", ["_MAX_ENTRIES", "_MAX_ALL_FILES", "_MAX_DIRECTORIES"])
+@pytest.mark.parametrize("limit", ["shortcut._MAX_ENTRIES", "shortcut._MAX_ALL_FILES", "ground._MAX_DIRECTORIES"])
 def test_what_is_too_much_to_keep_is_learned_again(scene: Scene, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     async def work() -> None:
-        monkeypatch.setattr(shortcut, limit, 2)
+        monkeypatch.setattr(f"provd.{limit}", 2)
         keys = [f"k{number}" for number in range(3)]
         for number, key in enumerate(keys):
             scene.write(f"{number}/f", "one")

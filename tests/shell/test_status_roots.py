@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from rooting import Bench, made, run_with_roots
 
+from provd.audit import GONE, UNWATCHED
 from provd.clocks import Clocks
 from provd.core import records
 from provd.statistics import Verdicts
@@ -41,13 +42,16 @@ class Audit:
     def __init__(self) -> None:
         self.counted = 0
         self.trees: list[bytes] = []
+        self.skipped: dict[bytes, str] = {}
 
     def counts(self, roots: list[bytes]) -> dict[bytes, int]:
         self.counted += 1
         return dict.fromkeys(roots, 5)
 
-    async def run(self, roots: list[bytes], scope: bytes | None, sample: int | None) -> dict[str, Any]:
-        self.trees = list(roots)
+    async def run(
+        self, roots: list[bytes], scope: bytes | None, sample: int | None, skipped: dict[bytes, str]
+    ) -> dict[str, Any]:
+        self.trees, self.skipped = list(roots), skipped
         return {"files": 3, "mismatches": [{"path": "/x"}], "scope": scope, "sample": sample}
 
 
@@ -207,12 +211,19 @@ def test_an_audit_is_of_all_roots_or_of_a_directory_and_the_roots_in_it(tmp_path
             return audit.trees
 
         assert await asked(None) == [other, outer, inner]
+        assert audit.skipped == {}
         assert await asked(outer) == [outer, inner]
         assert await asked(deep) == [deep]
         assert await asked(inner) == [inner]
         assert await asked(os.fsencode(tmp_path)) == [other, outer, inner]
         assert await asked(b"/nowhere") == []
+        assert audit.skipped == {b"/nowhere": UNWATCHED}
         assert (await status.status())["audits"] == {"count": 6, "files": 18, "mismatches": 6}
+        bench.fleet.gone |= {outer, inner}
+        assert await asked(None) == [other]
+        assert audit.skipped == {outer: GONE, inner: GONE}
+        assert await asked(deep) == []
+        assert audit.skipped == {deep: GONE}
 
     status(tmp_path, body)
 

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from desk import Desk, Scripted, run
 
 from provd.core import errors, params, records
 from provd.core.records import DigestState, Hashed, MutationKind
+from provd.subscriptions import touched_entries
 
 
 class Listener:
@@ -124,6 +126,18 @@ def test_a_stream_outlives_a_store_that_is_opened_again(desk: Desk, monkeypatch:
         assert await listener.until(seq) == []
         assert not listener.closed.is_set()
         desk.subscriptions.closed(listener)  # type: ignore[arg-type]
+
+    run(desk, work)
+
+
+def test_what_was_imported_into_the_archive_touches_no_entry(desk: Desk) -> None:
+    async def work() -> None:
+        await desk.put("k", deps=[])
+        with desk.store.view() as view:
+            (entry,) = view.all_entries()
+            came = records.EntryChange(1, records.EntryEvent.IMPORTED, entry.id.scope, "k", entry.version)
+            assert touched_entries(view, came) == [entry.id]
+            assert touched_entries(view, msgspec.structs.replace(came, archived=True)) == []
 
     run(desk, work)
 

@@ -9,24 +9,22 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import HANG
 from watchdog.observers import Observer
-from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
+from watchdog.observers.api import BaseObserver
 
 from provd.core.notice import Appeared, Covered, Lost, Moved, Notice, Scan, Touched, What
 from provd.watch.inbox import Inbox
 from provd.watch.observer import SILENCE, ObserverWatcher
-from provd.watch.observing import OVERFLOW, Item, Observing, losses, telling
+from provd.watch.observing import OVERFLOW, Item, Observing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
-
-HANG: Final = 30_000
-"""Milliseconds after which a test gives up; it goes on as soon as the descriptor is readable."""
 
 
 def nothing(_path: bytes, _is_dir: bool) -> bool:
@@ -54,7 +52,7 @@ class Bench:
         poll.register(self.watcher.fileno(), select.POLLIN)
         self.pump()
         while not holds():
-            assert poll.poll(HANG), f"nothing more was told: {self.told}"
+            assert poll.poll(1000 * HANG), f"nothing more was told: {self.told}"
             self.pump()
 
     def until_told(self, *notices: Notice) -> None:
@@ -390,120 +388,3 @@ def test_a_root_that_came_back_is_watched_anew(root: bytes) -> None:
         b.told.clear()
         assert b.watcher.looked(root, identity)
         b.until_told(Covered(root, "partial", SILENCE), Scan(root))
-
-
-# FSEvents, which exists on another system
-
-
-def native(path: str, flags: int) -> Any:
-    return SimpleNamespace(path=path, flags=flags)
-
-
-@pytest.mark.parametrize("flags", [0x02, 0x04, 0x08, 0x20, 0x40, 0x80])
-def test_a_native_event_that_means_a_loss_is_a_loss_of_the_root(flags: int) -> None:
-    (lost,) = losses(native("/r/dir", flags | 0x0100_0000), b"/r")
-    assert lost.path == b"/r"
-    assert lost.reason
-
-
-def test_a_tree_that_must_be_scanned_is_a_loss_of_that_tree() -> None:
-    assert [lost.path for lost in losses(native("/r/dir", 0x01), b"/r")] == [b"/r/dir"]
-    assert [lost.path for lost in losses(native("/", 0x01), b"/r")] == [b"/r"]
-    assert [lost.path for lost in losses(native("/r/dir", 0x01 | 0x04), b"/r")] == [b"/r/dir", b"/r"]
-
-
-def test_an_ordinary_native_event_is_no_loss() -> None:
-    assert losses(native("/r/file", 0x0100 | 0x1000 | 0x0001_0000), b"/r") == []
-
-
-class _Emitter(EventEmitter):
-    """Like that of FSEvents: it is given native events, and fails as it is told."""
-
-    failing = False
-    seen: list[Any]
-
-    def queue_events(self, timeout: float, events: list[Any]) -> None:  # type: ignore[override]
-        self.seen = list(events)
-        if self.failing:
-            raise ValueError("odd")
-
-    def run(self) -> None:
-        if self.failing:
-            raise ValueError("odd")
-
-
-def emitter(inbox: Inbox[Item], path: str) -> Any:
-    return telling(_Emitter, inbox)(None, ObservedWatch(path, recursive=True))  # type: ignore[arg-type]
-
-
-def test_losses_are_told_before_the_events_that_came_with_them() -> None:
-    inbox: Inbox[Item] = Inbox()
-    made = emitter(inbox, "/r")
-    events = [native("/r/a", 0x04), native("/r/b", 0x1000)]
-    made.queue_events(1.0, events)
-    assert [type(item) for item in inbox.take()[0]] == [Lost]
-    assert made.seen == events
-    inbox.close()
-
-
-def test_a_failure_among_native_events_is_a_loss() -> None:
-    inbox: Inbox[Item] = Inbox()
-    made = emitter(inbox, "/r")
-    made.failing = True
-    with pytest.raises(ValueError, match="odd"):
-        made.queue_events(1.0, [native("/r/a", 0x1000)])
-    (lost,) = inbox.take()[0]
-    assert isinstance(lost, Lost)
-    assert lost.path == b"/r"
-    made.run()  # a thread that dies says so, and does not print
-    assert "odd" in str(inbox.take()[0])
-    inbox.close()
-
-
-# the inbox
-
-
-def test_the_descriptor_is_readable_as_long_as_something_waits() -> None:
-    inbox: Inbox[int] = Inbox()
-    poll = select.poll()
-    poll.register(inbox.fileno(), select.POLLIN)
-    assert not poll.poll(0)
-    inbox.put(1)
-    inbox.put(2)
-    assert poll.poll(0)
-    assert inbox.take() == ([1, 2], False)
-    assert not poll.poll(0)
-    assert inbox.take() == ([], False)
-    inbox.put(3)
-    assert poll.poll(0)
-    inbox.close()
-    inbox.put(4)
-    assert inbox.take() == ([], False)
-
-
-def test_a_system_without_event_descriptors_has_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "eventfd")
-    test_the_descriptor_is_readable_as_long_as_something_waits()
-
-
-def test_what_many_threads_put_arrives_once_each_in_the_order_of_each() -> None:
-    inbox: Inbox[tuple[int, int]] = Inbox()
-
-    def put(number: int) -> None:
-        for i in range(500):
-            inbox.put((number, i))
-
-    threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    got: list[tuple[int, int]] = []
-    poll = select.poll()
-    poll.register(inbox.fileno(), select.POLLIN)
-    while len(got) < 2000:
-        assert poll.poll(HANG)
-        got += inbox.take()[0]
-    for thread in threads:
-        thread.join()
-    assert [i for n, i in got if n == 2] == list(range(500))
-    assert not poll.poll(0)
-    inbox.close()

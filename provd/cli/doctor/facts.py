@@ -108,6 +108,9 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
     told = answer.get("state")
     state = os.fsdecode(local_path(told)) if told else own
     seen = _directory(state)
+    mine = seen if own == state else _directory(own)
+    if absence is not None and absence.kind == "busy" and mine.holder is not None and mine.holder.socket == socket:
+        peer = mine.holder.pid  # nobody was connected who could tell
     return Facts(
         socket=socket,
         version=__version__,
@@ -119,7 +122,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         peer_state=process.state(peer) if peer else "",
         log_file=_log_file(peer),
         directory=seen,
-        own_directory=seen if own == state else _directory(own),
+        own_directory=mine,
         config=places.config_path(),
         mistake=_within(_mistake, _UNREAD),
         unit=_unit(),

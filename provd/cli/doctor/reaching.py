@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from provd.cli import output
+from provd.cli import output, process
 from provd.cli.doctor.results import Result, fail, ok, warn
 from provd.client import local_path
 from provd.reach import ask_it
@@ -49,7 +49,7 @@ def socket(facts: Facts) -> Iterator[Result]:
     elif absence.kind in {"silent", "busy"}:
         why = f"its process is {facts.peer}" if facts.peer else ""
         hint = _HUNG.format(pid=facts.peer) if facts.peer else hint
-        if facts.peer_state == "T":
+        if facts.peer_state in process.STOPPED:
             code, why = "socket.stopped", f"its process {facts.peer} is stopped, by a signal or a debugger"
             hint = f"let it go on: kill -CONT {facts.peer}"
     elif absence.kind in {"absent", "stale", "other", "file"}:

@@ -1,0 +1,205 @@
+"""Reads by seals: what files and sets give, where a `stat` of each thing is enough, and few things have changed.
+
+Rule: it runs in the loop, in slices, and every doubt is left to the whole way (`Workers.read`). What has changed is
+read anew: all other things had their sealed content when it was looked at, on the same `ground`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from bisect import bisect_left
+from collections.abc import Collection, Container
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from provd.core.dependency import Kind, Member
+from provd.core.reading import Found, Reading
+from provd.core.roll import Roll
+from provd.disk import IgnoreRules, Seals, SetSeal, Workers, base_of, read_single
+from provd.ground import Ground
+
+COMPARED: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
+"""What is compared of a `stat`, in the order of a Signature."""
+SLICE: Final = 128
+"""Things that are looked at before others are answered."""
+_FEW: Final = 16
+"""Files that may have changed: where more did, threads read."""
+_MOST: Final = 256 * 1024
+"""Bytes of a file that is read in the loop."""
+
+_MODE: Final = 2
+_STATES: Final = 4
+"""States of a set of which it is known what has changed since; to others all members are compared."""
+
+Things = tuple[tuple[bytes, tuple[int, ...]], ...]
+
+
+class SealedReader:
+    """Reads by the seals of `workers`."""
+
+    def __init__(self, workers: Workers, ground: Ground) -> None:
+        self._workers = workers
+        self._seals: Seals = workers.seals
+        self._ground = ground
+
+    async def read(
+        self, readings: Collection[Reading], rules: IgnoreRules, fresh: Container[tuple[Reading, str]]
+    ) -> dict[Reading, Found] | None:
+        """What all the readings give at one moment of this call; None where that takes more to say.
+
+        `fresh` says which digests would make something fresh.
+        """
+        stand = self._ground.begin()
+        seals = None if stand is None else self._seals_of(readings, rules)
+        if stand is None or seals is None:
+            return None
+        found: dict[Reading, Found] = {}
+        again = _Again(self._workers)
+        for reading, seal in seals.items():
+            changed = await _changed(seal.things)
+            there = seal.found if changed == [] else self._look_again(reading, seal, changed, again)
+            if there is None:
+                return None
+            found[reading] = there
+        if again.read and not again.stand():
+            return None
+        if any((reading, found[reading].digest) in fresh for reading in again.things):
+            # What was read anew may have come to be so after others were looked at, without an event.
+            for reading, seal in seals.items():
+                if await _changed(again.things.get(reading, seal.things)) != []:
+                    return None
+        return found if self._ground.stand() == stand else None
+
+    def _seals_of(self, readings: Collection[Reading], rules: IgnoreRules) -> dict[Reading, SetSeal] | None:
+        """The seal of each reading; None where one has none, or its way is not watched."""
+        coverage = self._ground.coverage()
+        seals: dict[Reading, SetSeal] = {}
+        for reading in readings:
+            seal = self._seal_of(reading, rules)
+            if seal is None or not self._ground.holds(reading.kind, base_of(reading), coverage):
+                return None
+            seals[reading] = seal
+        return seals
+
+    def _seal_of(self, reading: Reading, rules: IgnoreRules) -> SetSeal | None:
+        if reading.kind is not Kind.FILE:
+            seal = self._seals.get_set(reading)
+            return seal if seal is not None and seal.rules is rules else None
+        row = self._seals.get(reading.path)
+        raw = None if row is None else row.raw.get(reading.algorithm)
+        if row is None or raw is None:
+            return None
+        there = Found(f"{reading.algorithm}:{raw.hex()}", signature=row.signature, sealed=True)
+        return SetSeal(rules, there, ((reading.path, msgspec.structs.astuple(row.signature)),))
+
+    def _look_again(self, reading: Reading, seal: SetSeal, changed: list[int] | None, again: _Again) -> Found | None:
+        """What a reading gives of which few files have changed; they are read, and sealed if they may be."""
+        if changed is None:
+            return None
+        raws: dict[bytes, bytes] = {}
+        things = list(seal.things)
+        there: Found | None = None
+        for index in changed:
+            path = things[index][0]
+            there = again.file(path, reading.algorithm)
+            if there is None or there.signature is None:
+                return None
+            things[index] = (path, msgspec.structs.astuple(there.signature))
+            raws[path] = bytes.fromhex((there.digest or "").partition(":")[2])
+        again.things[reading] = tuple(things)
+        if reading.kind is Kind.FILE:
+            return there
+        exchanged = self._exchanged(reading, seal, raws)
+        if exchanged is None:
+            return None
+        found, roll = exchanged
+        if again.sealer is not None and all(again.sealer.is_sealed(*things[at], reading.algorithm) for at in changed):
+            again.sealer.keep_again(reading, SetSeal(seal.rules, found, tuple(things), roll))
+        return found
+
+    def _exchanged(self, reading: Reading, seal: SetSeal, raws: dict[bytes, bytes]) -> tuple[Found, Roll] | None:
+        """What a set is with other raw digests of these paths, and the bytes of its digest."""
+        before = seal.found.members or ()
+        members = list(before)
+        kept = self._seals.get_set(reading) is seal
+        roll = seal.roll if seal.roll is not None and kept else Roll(before)
+        start = len(base_of(reading).rstrip(b"/")) + 1
+        was: dict[bytes, bytes] = {}
+        for path, raw in raws.items():
+            name = path[start:]
+            at = bisect_left(members, name, key=attrgetter("name"))
+            if at == len(members) or members[at].name != name or members[at].type != "f" or not members[at].raw:
+                return None
+            was[name] = members[at].raw
+            members[at] = Member("f", name, raw)
+            roll.exchange(at, raw)
+        digest = roll.digest(reading.algorithm)
+        since = _since(seal.found, was, {path[start:]: raw for path, raw in raws.items()})
+        return msgspec.structs.replace(seal.found, digest=digest, members=tuple(members), since=since), roll
+
+
+class _Again:
+    """The files of one question that were read anew, and what their readings rest on since."""
+
+    def __init__(self, workers: Workers) -> None:
+        self.sealer = workers.seals.sealer(workers.mounts.now())
+        self.things: dict[Reading, Things] = {}
+        self.read: dict[tuple[bytes, str], Found] = {}
+
+    def file(self, path: bytes, algorithm: str) -> Found | None:
+        """What a file that changed gives now; None where it is no file any more, or does not stand still."""
+        there = read_single(path, algorithm, _MOST, self.sealer, may_be_young=True)
+        if there is None or there.signature is None or (there.digest or "type:").startswith("type:"):
+            return None
+        self.read[path, algorithm] = there
+        return there if _is_still(path, msgspec.structs.astuple(there.signature)) else None
+
+    def stand(self) -> bool:
+        """Whether they are what they were, by reading: a young file may change without a trace in its times."""
+        return all(
+            read_single(path, algorithm, _MOST, self.sealer, may_be_young=True) == there
+            for (path, algorithm), there in self.read.items()
+        )
+
+
+def _since(found: Found, was: dict[bytes, bytes], now: dict[bytes, bytes]) -> dict[str, dict[bytes, bytes]]:
+    """What differs from some states of a set, the newest last, when of its state `found` these raw digests change."""
+    since: dict[str, dict[bytes, bytes]] = {}
+    for digest, before in [*found.since.items(), (found.digest or "", {})][-_STATES:]:
+        first = was | dict(before)
+        since[digest] = {name: raw for name, raw in first.items() if now.get(name) != raw}
+    return since
+
+
+async def _changed(things: Things) -> list[int] | None:
+    """Which files are not what they were; None where it is no file, or too many are."""
+    lstat, compared = os.lstat, COMPARED
+    changed: list[int] = []
+    for start in range(0, len(things), SLICE):
+        if start:
+            await asyncio.sleep(0)
+        for index, (path, was) in enumerate(things[start : start + SLICE], start):
+            try:
+                now = compared(lstat(path))
+            except OSError:
+                return None
+            if now != was:
+                if not _is_file(was) or len(changed) == _FEW:
+                    return None
+                changed.append(index)
+    return changed
+
+
+def _is_still(path: bytes, was: tuple[int, ...]) -> bool:
+    try:
+        return COMPARED(os.lstat(path)) == was
+    except OSError:
+        return False
+
+
+def _is_file(was: tuple[int, ...]) -> bool:
+    return stat.S_ISREG(was[_MODE])

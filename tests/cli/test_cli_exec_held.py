@@ -1,0 +1,188 @@
+"""exec beside a daemon that ends or refuses, and beside others at work: what it declared is its own, and not lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from executing import EXEC, actions, own
+from real_cli import RealCli, cli
+from support import HANG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+__all__ = ["cli", "own"]
+
+
+def test_without_a_daemon_it_is_not_run(own: RealCli) -> None:
+    own.daemon.stop()
+
+    got = own.process("exec", "--", "touch", "made", code=3)
+
+    assert "; the command was not run\n  next: start the daemon" in got.err
+    assert "or run it --anyway" in got.err
+    assert not os.path.exists(os.path.join(own.root, "made"))
+    assert (
+        "it is run all the same" in own.process("exec", "--anyway", "--", "sh", "-c", "touch made; exit 4", code=4).err
+    )
+    assert os.path.exists(os.path.join(own.root, "made"))
+
+
+def test_refused_it_is_not_run(cli: RealCli) -> None:
+    got = cli.process("exec", "--if-usable", "none", "--anyway", "--", "touch", "made", code=5)
+
+    assert "not usable: none (no-entry)" in got.err
+    assert "the command was not run [action.stale]\n  next: look again" in got.err
+    assert not os.path.exists(os.path.join(cli.root, "made"))
+
+
+def test_a_daemon_that_ends_meanwhile_changes_no_exit_code(own: RealCli) -> None:
+    assert own.daemon.process is not None
+
+    got = own.process("exec", "--", "sh", "-c", f"kill -9 {own.daemon.process.pid}; exit 6", code=6)
+
+    assert "what it changed is not known: the daemon at" in got.err
+
+
+def test_more_than_can_be_named_is_not_kept(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+
+    got = cli.process("exec", "--", sys.executable, "-c", "for n in range(1001): open(f'f{n}', 'w').close()")
+
+    assert "1001 paths changed" in got.err
+    assert "  and 991 more: provd since c:" in got.err
+    assert "say --write DIR for that" in got.err
+    assert [record["event"] for record in actions(cli, clock)] == ["begin", "end"]
+
+
+@contextlib.contextmanager
+def _waiting(cli: RealCli, *options: str, then: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command under `exec` that has said `ready`, and does what comes `then` when a byte comes through the pipe."""
+    pipe = os.path.join(cli.daemon.home, f"go-{len(os.listdir(cli.daemon.home))}")
+    os.mkfifo(pipe)
+    command = [*EXEC, *options, "--", "sh", "-c", f"echo ready; read go <{pipe}; {then}"]
+    process = subprocess.Popen(
+        command, cwd=cli.root, env=cli.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    try:
+        yield process, pipe
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _go(process: subprocess.Popen[str], pipe: str) -> str:
+    """Lets it go on, until it has ended; what it said on stderr."""
+    with open(pipe, "w", encoding="utf-8") as file:
+        file.write("\n")
+    said = process.communicate(timeout=HANG)[1]
+    assert isinstance(said, str)
+    return said
+
+
+def _on_object(cli: RealCli, key: str) -> str:
+    """Puts an entry that rests on `object:db`, looked at now; its verdict."""
+    clock = cli.daemon.rpc("log.clock")["clock"]
+    cli.daemon.rpc("entry.put", key=key, scope="s", value=1, deps=["object:db"], fetched_at=clock)
+    return _of_object(cli, key)
+
+
+def _of_object(cli: RealCli, key: str) -> str:
+    told = cli.daemon.rpc("entry.check", key=key, scope="s")["verdict"]
+    assert isinstance(told, str)
+    return told
+
+
+@pytest.mark.parametrize(("orderly", "options"), [(True, []), (False, []), (False, ["--if-usable", "plan"])])
+def test_a_write_goes_on_over_the_end_of_the_daemon(own: RealCli, orderly: bool, options: list[str]) -> None:
+    own("put", "plan", "--value", "v", "--no-deps")
+    with _waiting(own, "--write", "object:db", *options, then="exit 3") as (process, pipe):
+        begun = own.daemon.rpc("action.list")["actions"][0]["id"]
+        if orderly:
+            own.daemon.restart()
+        else:
+            own.daemon.kill9()
+            own.daemon.start()
+        assert _on_object(own, "during") == "dirty"
+        _go(process, pipe)
+        assert process.returncode == 3
+
+    assert own.daemon.rpc("action.list")["actions"] == []
+    assert _of_object(own, "during") == "dirty"
+    assert _on_object(own, "after") == "fresh"
+    ends = [r for r in own.daemon.rpc("log.since", last=1000)["records"] if r.get("event") == "end"]
+    assert [(end["id"], end["outcome"]) for end in ends] == [(begun, "failed")]
+
+
+def test_a_write_counts_until_the_command_ends_whoever_ended_it(cli: RealCli) -> None:
+    with _waiting(cli, "--write", "object:db", then="true") as (process, pipe):
+        begun = cli.daemon.rpc("action.list")["actions"][0]["id"]
+        cli.daemon.rpc("action.end", id=begun, outcome="aborted")
+        assert _on_object(cli, "between") == "fresh"
+        assert "done" in _go(process, pipe)
+        assert process.returncode == 0
+
+    assert _of_object(cli, "between") == "dirty"
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 0", 5), ("exit 6", 6)])
+def test_a_write_that_could_not_be_recorded_is_told_and_no_success(
+    own: RealCli, monkeypatch: pytest.MonkeyPatch, script: str, code: int
+) -> None:
+    monkeypatch.setattr("provd.cli.held._PATIENCE", 0.0)
+    pid = own.daemon.process.pid if own.daemon.process else 0
+
+    got = own("exec", "--write", "object:db", "--", "sh", "-c", f"kill -9 {pid}; {script}", code=code)
+
+    assert "nobody knows that it wrote object:db: " in got.err
+    assert "provd action record --write object:db" in got.err
+    own.daemon.kill9()
+    own.daemon.start()
+    assert _on_object(own, "after") == "dirty"  # it is held until it is known that nobody holds it
+
+
+def test_of_two_at_once_that_say_nothing_neither_gets_what_changed(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+    with (
+        _waiting(cli, "--session", "s1", then="echo 1 >one") as (first, pipe),
+        _waiting(cli, "--session", "s2", then="echo 2 >two") as (second, other),
+    ):
+        said = _go(second, other) + _go(first, pipe)
+
+    assert said.count("others were at work, so none of it is kept as its doing") == 2
+    assert [action["event"] for action in actions(cli, clock)] == ["begin", "begin", "end", "end"]
+
+
+def test_what_another_declared_afterwards_is_not_its_doing(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+    record = f"{sys.executable} -m provd action record --write theirs --session s2 >/dev/null"
+
+    cli.process("exec", "--session", "s1", "--", "sh", "-c", f"echo 1 >theirs; {record}; echo 2 >mine")
+
+    records = [action for action in actions(cli, clock) if action["event"] == "record"]
+    assert [(r["session"], r["paths"]) for r in records] == [
+        ("s2", [f"{cli.root}/theirs"]),
+        ("s1", [f"{cli.root}/mine"]),
+    ]
+    assert records[1]["note"] == "changed while it ran"
+
+
+def test_who_says_what_it_writes_gets_nothing_else(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+
+    got = cli.process("exec", "--write", "object:db", "--", "sh", "-c", "echo 1 >file")
+
+    assert "1 path changed meanwhile" in got.err
+    assert [action["event"] for action in actions(cli, clock)] == ["begin", "end"]
+
+
+def test_a_command_is_needed(cli: RealCli) -> None:
+    assert "Missing argument 'CMD...'" in cli("exec", code=2).err
