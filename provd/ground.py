@@ -36,7 +36,8 @@ class Ground:
         self._epochs.add(watch.fileno())
         self._watch = watch
         self._of = (0, 0)
-        self._directories: dict[bytes, bool] = {}
+        self._directories: set[bytes] = set()
+        """Those that were found to be watched. Others are asked about again: nothing tells when they come to be."""
 
     def stand(self) -> Stand | None:
         """How things stand, None where the system has something to tell, or something that it told is not taken.
@@ -80,12 +81,13 @@ class Ground:
         directory, _, name = path.rpartition(b"/")
         if name in {b"", b".", b".."} or not directory:
             return False
-        known = self._directories.get(directory)
-        if known is None:
+        if directory not in self._directories:
+            if not self._is_watched(directory, coverage):
+                return False
             if len(self._directories) >= _MAX_DIRECTORIES:
                 self._directories.clear()
-            known = self._directories[directory] = self._is_watched(directory, coverage)
-        return known and _is_no_link(path)
+            self._directories.add(directory)
+        return _is_no_link(path)
 
     def holds(self, kind: Kind, base: bytes, coverage: Coverage) -> bool:
         """The same of what a dependency with this `base` names."""

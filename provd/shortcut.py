@@ -140,7 +140,7 @@ class Shortcut:
         began = self._begin(entries := cast("list[Learned]", found))
         if began is None:
             return None
-        stat, compared, files = os.stat, COMPARED, 0
+        look, compared, files = os.lstat, COMPARED, 0  # a link put there since may lead out of what is watched
         for entry in entries:
             files += len(entry.files)
             if files >= SLICE:
@@ -148,7 +148,7 @@ class Shortcut:
                 await asyncio.sleep(0)
             try:
                 for path, was in entry.files:
-                    if compared(stat(path)) != was:
+                    if compared(look(path)) != was:
                         return None
             except OSError:
                 return None
@@ -248,10 +248,10 @@ def _can_be_learned(judged: Judgement) -> bool:
 
 
 def _is_untouched(learned: Learned) -> bool:
-    stat, compared = os.stat, COMPARED
+    look, compared = os.lstat, COMPARED
     try:
         for path, was in learned.files:
-            if compared(stat(path)) != was:
+            if compared(look(path)) != was:
                 return False
     except OSError:
         return False

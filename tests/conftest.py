@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -70,3 +71,11 @@ def watched(module_daemon: Daemon) -> Iterator[Workspace]:
     yield Workspace(module_daemon.scanned(), root, f"{os.path.basename(root)}-")
     assert module_daemon.alive, module_daemon.said()
     module_daemon.disconnect()
+
+
+@pytest.fixture
+def lease_breaks_ignored() -> Iterator[None]:
+    """This process is as a daemon is, which may take leases: without that nothing is sealed."""
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGIO, before)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HANG",
     "MIB",
+    "SHOWN",
     "Daemon",
     "Json",
     "Rpc",
@@ -39,11 +40,14 @@ __all__ = [
     "digest",
     "read_dep",
     "records_since",
+    "shown",
     "tree_state",
     "unwire",
     "wire",
 ]
 
+SHOWN: Final = frozenset({"content", "stat"})
+"""What `checked` says where every content was shown: read, or at rest under a seal."""
 REPOSITORY: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -323,9 +327,18 @@ class Workspace:
         return verdict
 
     def found(self, key: str, **params: Json) -> tuple[str, str]:
-        """`(verdict, why)` of one key."""
-        answer = self.check(key, **params)
-        return answer["verdict"], answer["why"]
+        """`(verdict, why)` of one key, as `shown` gives it."""
+        return shown(self.check(key, **params))
+
+
+def shown(answer: Json) -> tuple[str, str]:
+    """`(verdict, why)` of an answer; what a seal has shown to be untouched is the `same`, as what was read.
+
+    Which of both it is depends on how long the file is at rest at this moment. Who means the reading asks with
+    `verify="content"`.
+    """
+    by_seal = (answer["why"], answer["checked"]) == ("untouched", "stat")
+    return answer["verdict"], "same" if by_seal else answer["why"]
 
 
 def tree_state(path: str) -> dict[str, tuple[int, int, int, str]]:

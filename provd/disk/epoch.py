@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import select
 import sys
@@ -74,7 +75,7 @@ class Epoch:
             if told:
                 self._take(told)
                 return False
-            return number == self._count
+            return number == self._count and self._clock >= 0
 
     def add(self, descriptor: int) -> None:
         """From now on `is_still` looks at this one too: a watcher's, readable where it has something to tell."""
@@ -125,4 +126,6 @@ def clock_watch() -> int:
 def _arm(descriptor: int) -> None:
     assert _LIBC is not None
     if _LIBC.timerfd_settime(descriptor, _ABSTIME | _CANCEL_ON_SET, ctypes.byref(_NEVER), None) != 0:
-        raise OSError(ctypes.get_errno(), "timerfd_settime")
+        number = ctypes.get_errno()
+        if number != errno.ECANCELED:  # armed, but the clock was set once more just now
+            raise OSError(number, "timerfd_settime")

@@ -210,12 +210,14 @@ class ReadingJob:
             self._start_round()
 
     def _start_round(self) -> None:
-        """Everything that was read is to be looked at again; one thing alone only where it is young."""
+        """Everything that was read is to be looked at again; one thing alone only where it is young, or not read."""
         self.found.clear()
         if self._trails is not None:
             self._trails.end()
-        seen = [thing for outcome in self._outcomes.values() for thing in outcome.seen[:2]]
+        outcomes = self._outcomes.values()
+        seen = [thing for outcome in outcomes for thing in outcome.seen[:2]]
         needed = self._trails is not None or any(thing.young for thing in seen)
+        needed = needed or any(outcome.found.sealed for outcome in outcomes)
         for reading, outcome in self._outcomes.items():
             if needed and (outcome.seen or outcome.ways):
                 self._to_confirm.append(reading)
@@ -249,7 +251,8 @@ class ReadingJob:
             self._end_round()
 
     def _end_round(self) -> None:
-        if not self._differing and self._mount_watch is not None and self._mount_watch.changed():
+        moved = not self._differing and self._has_moved()
+        if moved:
             # A mount moves no time: whatever was read may have been read below one that is gone again.
             self._sealer = None  # seals from before it prove nothing more
             self._differing = {r: r.path for r, outcome in self._outcomes.items() if outcome.seen or outcome.ways}
@@ -260,6 +263,14 @@ class ReadingJob:
             if reading in self._outcomes:  # no more: what the others were confirmed to be stands
                 self.found[reading] = self._outcomes[reading].found
         self._differing.clear()
+        if moved:
+            self._known.clear()  # nor do equal times
+
+    def _has_moved(self) -> bool:
+        """Whether something was mounted since this was asked last, or the seals that stood for contents are void."""
+        if self._mount_watch is not None and self._mount_watch.changed():
+            return True
+        return self._by_seal and self._sealer is not None and not self._sealer.holds()
 
     def _again(self, reading: Reading, path: bytes, seen: Sequence[Seen | Listing]) -> None:
         """Has `reading` read again since `path` changed, if it may be."""

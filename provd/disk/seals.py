@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -57,7 +57,6 @@ class Seals:
         self._lock = threading.Lock()
         self._of = 0
         self._rows: dict[bytes, Row] = {}
-        self._sealable: dict[int, bool] = {}
         self._sets: dict[Reading, SetSeal] = {}
         self._things = 0
 
@@ -66,10 +65,10 @@ class Seals:
 
     def current(self) -> int:
         """The epoch of this moment; 0 where nothing can be sealed. Seals of another one are gone."""
-        now = self.epoch.now()
-        if now != self._of:
-            with self._lock:
-                self._of, self._rows, self._sealable, self._sets, self._things = now, {}, {}, {}, 0
+        with self._lock:  # who asked earlier must not come later
+            now = self.epoch.now()
+            if now != self._of:
+                self._of, self._rows, self._sets, self._things = now, {}, {}, 0
         return now
 
     def get(self, path: bytes) -> Row | None:
@@ -107,16 +106,6 @@ class Seals:
             while self._things > self._limit:
                 self._things -= len(self._sets.pop(next(iter(self._sets))).things)
 
-    def is_sealable(self, device: int, ask: Callable[[], int | None]) -> bool:
-        """Whether the file system `device` (an `st_dev`) is on the list; `ask` gives its magic number, or an OSError.
-
-        Remembered for an epoch: the kernel gives the number of an unmounted file system to another one.
-        """
-        known = self._sealable.get(device)
-        if known is None:
-            known = self._sealable[device] = ask() in SEALABLE
-        return known
-
 
 class Sealer:
     """The seals for one job, which began in `epoch`."""
@@ -131,6 +120,10 @@ class Sealer:
         row = self._seals.get(path)
         return row.raw.get(algorithm) if row is not None and row.signature == now else None
 
+    def holds(self) -> bool:
+        """Whether nothing voided the seals since the job began."""
+        return self._seals.epoch.now() == self._epoch
+
     def may_seal(self, descriptor: int, path: bytes, was: Signature) -> bool:
         """Whether a file, with what `fstat` has just said, is at rest and nobody writes it; then it is to be read.
 
@@ -138,7 +131,7 @@ class Sealer:
         """
         return (
             is_older(was, path, coarse_clock(), self._stamps)
-            and self._seals.is_sealable(was.dev, lambda: magic_of(descriptor))
+            and magic_of(descriptor) in SEALABLE  # not by `st_dev`: overlay may tell that of what lies below
             and nobody_writes(descriptor)
         )
 
@@ -171,7 +164,7 @@ class Sealer:
     def _thing(self, thing: Seen | Listing, algorithm: str) -> tuple[int, ...] | None:
         """What `lstat` says of a thing as long as it is what it was when it was seen; None where nobody can say."""
         if isinstance(thing, Listing):
-            return self._rests(thing.path, thing.signature, thing.at)
+            return self._rests(thing.path, thing.path, thing.signature, thing.at)
         if thing.sort is Sort.FILE and thing.signature is not None:
             row = self._seals.get(thing.path)
             sealed = row is not None and row.signature == thing.signature and algorithm in row.raw
@@ -180,14 +173,17 @@ class Sealer:
             return None
         at = coarse_clock()
         try:
-            return self._rests(thing.path, signature(os.lstat(thing.path)), at)
+            return self._rests(thing.path, os.path.dirname(thing.path), signature(os.lstat(thing.path)), at)
         except OSError:
             return None
 
-    def _rests(self, path: bytes, was: Signature, at: int) -> tuple[int, ...] | None:
-        """What a directory or a link must look like as long as nothing happens in it, which had this signature `at`."""
+    def _rests(self, path: bytes, directory: bytes, was: Signature, at: int) -> tuple[int, ...] | None:
+        """What a directory or a link must look like as long as nothing happens in it, which had this signature `at`.
+
+        `directory` is where its file system is asked for: a link itself would tell that of its target.
+        """
         try:
-            sealed = self._seals.is_sealable(was.dev, lambda: magic(path)) and is_older(was, path, at, self._stamps)
+            sealed = magic(directory) in SEALABLE and is_older(was, path, at, self._stamps)
         except OSError:
             return None
         return msgspec.structs.astuple(was) if sealed else None

@@ -18,7 +18,7 @@ def read_single(
     by_seal: bool = False,
     may_be_young: bool = False,
 ) -> Found | None:
-    """What one file gives; None where that takes more: over `most` bytes, changing, or too young to be sure of.
+    """What one file gives; None where that takes more: over `most` bytes, changing, or not sure.
 
     What may be young is to be read once more.
     """
@@ -29,6 +29,8 @@ def read_single(
         return None
     except OSError as error:
         return Found(trouble=Trouble.UNREADABLE, detail=reason(error))
+    if found.sealed and sealer is not None and not sealer.holds():
+        return None
     return None if not may_be_young and any(thing.young for thing in attempt.seen) else found
 
 

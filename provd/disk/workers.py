@@ -81,7 +81,7 @@ class Workers:
 
     def __init__(self, limit: int = LIMIT, mounts: MountTable | None = None, seals: Seals | None = None) -> None:
         self.mounts = mounts or MountTable()
-        self.seals = seals or Seals()
+        self.seals = Seals() if seals is None else seals
         self._limit = limit
         self._places = Places()
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()

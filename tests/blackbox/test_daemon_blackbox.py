@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from asking import code, contiguous
-from support import Daemon, Json, Workspace, records_since, tree_state
+from support import Daemon, Json, Workspace, records_since, shown, tree_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +134,7 @@ def test_retention_never_changes_a_verdict(make_daemon: Callable[..., Daemon]) -
 
     def told() -> dict[str, tuple[str, str]]:
         answers = own("entry.check", keys=list(wanted))["verdicts"]
-        return {key: (answer["verdict"], answer["why"]) for key, answer in answers.items()}
+        return {key: shown(answer) for key, answer in answers.items()}
 
     assert told() == {**wanted, "quiet": ("fresh", "declared"), "aborted": ("fresh", "declared")}
     daemon.kill9()

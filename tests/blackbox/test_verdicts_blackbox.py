@@ -23,7 +23,7 @@ def test_a_verdict_has_its_ten_fields_whatever_it_says(ws: Workspace) -> None:
     ws.write("f")
     put = ws.put("k", "file:f")
     assert {"key", "version", "absent", "unproven", "verdict"} <= put.keys()
-    fresh = ws.check("k")
+    fresh = ws.check("k", verify="content")
     assert fresh.keys() >= VERDICT
     assert fresh["key"] == "k"
     assert (fresh["verdict"], fresh["usable"], fresh["standing"]) == ("fresh", True, "active")

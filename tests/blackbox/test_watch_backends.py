@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from asking import sh
-from support import Daemon, Json, Workspace, unwire
+from support import SHOWN, Daemon, Json, Workspace, unwire
 from watching import Replay, eventually, mutations, of_path, put_by_clock, root_of, since, until, walk
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def test_log_since_is_never_complete_and_nothing_is_proved_by_silence(watched: W
     assert answer["uncovered"]
     watched.put("k", "file:f", fetched_at=clock)
     checked = watched.check("k", verify="log")
-    assert (checked["verdict"], checked["checked"]) == ("fresh", "content")
+    assert checked["verdict"] == "fresh"
+    assert checked["checked"] in SHOWN
 
 
 def test_a_clock_alone_shows_nothing(watched: Workspace) -> None:

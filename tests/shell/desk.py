@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from provd.shortcut import Shortcut
 from provd.store import Store, View, Writer
 from provd.subscriptions import Subscriptions
 from provd.watch.base import Uncovered
+from provd.watch.inotify import InotifyWatcher
 from provd.watching import Watching
 
 
@@ -87,16 +88,62 @@ class Scripted:
         return above + [u for u in self.lost if is_under(u.path, path) and u not in above]
 
 
+class Listening(Scripted):
+    """One that hears what happens in its roots, once they are `begun`."""
+
+    def __init__(self, *roots: bytes) -> None:
+        super().__init__(*roots)
+        self.watcher = InotifyWatcher()
+
+    def begin(self, ignored: Callable[[bytes, bool], bool] = lambda *_: False) -> Iterator[None]:
+        """Takes up the roots by these rules, step by step."""
+        for root in self.roots:
+            yield from self.watcher.add(root, ignored)
+
+    def begun(self, ignored: Callable[[bytes, bool], bool] = lambda *_: False) -> Listening:
+        """The same at once."""
+        for _ in self.begin(ignored):
+            pass
+        self.settle()
+        return self
+
+    def settle(self) -> None:
+        """Takes all that there is to tell."""
+        if self.watcher.mounts_changed():
+            self.watcher.check()
+        while True:
+            self.watcher.read()
+            if not self.watcher.take(512) and not self.watcher.busy and self.watcher.read() == 0:
+                return
+
+    def read(self) -> None:
+        super().read()
+        self.watcher.read()
+
+    def glance(self) -> tuple[int, int] | None:
+        return self.watcher.glance()
+
+    def fileno(self) -> int:
+        return self.watcher.fileno()
+
+    def uncovered(self, path: bytes) -> list[Uncovered]:
+        return self.watcher.uncovered(path)
+
+    async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
+        self.settle()
+        return await super().recorded(timeout)
+
+
 class Desk:
     """A store, a root with files, and the rooms around them."""
 
-    def __init__(self, home: Path, watch: Watching) -> None:
+    def __init__(self, home: Path, watch: Watching, workers: Workers | None = None) -> None:
         self.root = home / "root"
         self.root.mkdir()
         settings = Settings(state=str(home), socket="", roots=(os.fsencode(self.root),))
         self.store = Store(str(home / "store"))
         run = begin_run(self.store, settings)
-        self.workers = Workers()
+        self.workers = workers or Workers()
         self.watch = watch
         self.inquiry = Inquiry(self.store, self.workers, IgnoreRules, watch)
         resolver = Resolver(self.store, self.workers, lambda: [os.fsencode(self.root)])
@@ -126,7 +173,8 @@ class Desk:
         return await self.entries.put(params.EntryPut(key=key, **given), foreign=False)
 
     async def check(self, key: str, **fields: Any) -> Any:
-        return await self.responder.check(params.EntryCheck(key=key, **fields), foreign=False)
+        told = await self.responder.check(params.EntryCheck(key=key, **fields), foreign=False)
+        return msgspec.json.decode(bytes(told)) if isinstance(told, msgspec.Raw) else told
 
     async def found(self, key: str, **fields: Any) -> tuple[str, str, str]:
         told = await self.check(key, **fields)

@@ -151,8 +151,8 @@ def changed_unseen(desk: Desk, watch: Scripted, stack: ExitStack) -> None:
     read = desk.inquiry.read
     patched = stack.enter_context(pytest.MonkeyPatch.context())
 
-    async def reading(*some: Any) -> Any:
-        there = await read(*some)
+    async def reading(*some: Any, **how: Any) -> Any:
+        there = await read(*some, **how)
         patched.undo()
         (desk.root / "f").write_text("two")
         (desk.root / "d" / "deep" / "c.py").write_text("two")

@@ -32,7 +32,7 @@ def test_where_nothing_was_heard_and_all_is_watched_nothing_is_read(
 ) -> None:
     async def work() -> None:
         await desk.put("k", deps=[dep], as_of="put")
-        monkeypatch.setattr(desk.inquiry, "read", lambda *_: pytest.fail("it was read"))
+        monkeypatch.setattr(desk.inquiry, "read", lambda *_, **__: pytest.fail("it was read"))
         assert await desk.found("k", verify="log") == BY_LOG
 
     run(desk, work)

@@ -64,10 +64,10 @@ def test_what_is_declared_while_files_are_read_is_in_the_answer(desk: Desk, monk
         assert (await desk.judge("k")).verdict is Verdict.FRESH
         read = desk.inquiry.read
 
-        async def slow(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+        async def slow(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
             monkeypatch.setattr(desk.inquiry, "read", read)
             await desk.write("object:o")
-            return await read(readings, timeout)
+            return await read(readings, timeout, **how)
 
         monkeypatch.setattr(desk.inquiry, "read", slow)
 
@@ -83,11 +83,11 @@ def test_an_entry_that_is_put_each_time_it_is_judged_is_moving(desk: Desk, monke
         read = desk.inquiry.read
         counted = iter(range(100))
 
-        async def restless(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+        async def restless(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
             monkeypatch.setattr(desk.inquiry, "read", read)
             await desk.put("k", value=msgspec.Raw(b"%d" % next(counted)), deps=["file:f"], as_of="put")
             monkeypatch.setattr(desk.inquiry, "read", restless)
-            return await read(readings, timeout)
+            return await read(readings, timeout, **how)
 
         monkeypatch.setattr(desk.inquiry, "read", restless)
 
@@ -105,11 +105,11 @@ def test_records_of_other_things_do_not_disturb_an_answer(desk: Desk, monkeypatc
         read = desk.inquiry.read
         asked = 0
 
-        async def busy(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+        async def busy(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
             nonlocal asked
             asked += 1
             await desk.write("object:another")
-            return await read(readings, timeout)
+            return await read(readings, timeout, **how)
 
         monkeypatch.setattr(desk.inquiry, "read", busy)
 
@@ -196,13 +196,13 @@ def test_many_questions_may_wait_for_their_readings_at_once(desk: Desk, monkeypa
         gate = asyncio.Event()
         waiting = 0
 
-        async def gated(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+        async def gated(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
             nonlocal waiting
             waiting += 1
             if waiting == 500:
                 gate.set()
             await gate.wait()
-            return await read(readings, timeout)
+            return await read(readings, timeout, **how)
 
         monkeypatch.setattr(desk.inquiry, "read", gated)
         judged = await asyncio.gather(*(desk.judge("k") for _ in range(500)))
@@ -219,9 +219,9 @@ def test_the_clock_that_an_answer_renews_lies_before_what_was_read(desk: Desk, m
         before = desk.store.head
         read = desk.inquiry.read
 
-        async def busy(readings: frozenset[Reading], timeout: float) -> dict[Reading, Found]:  # noqa: ASYNC109
+        async def busy(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
             await desk.write("object:another")
-            return await read(readings, timeout)
+            return await read(readings, timeout, **how)
 
         monkeypatch.setattr(desk.inquiry, "read", busy)
         entry_id = EntryId(os.fsencode(desk.root), "k")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,18 +17,16 @@ from provd import clocks
 from provd.core.clock import Clock
 from provd.core.dependency import ABSENT
 from provd.core.records import MutationKind
-from provd.disk import ignore_lease_breaks
 from provd.disk import seal as sealing
 from provd.disk.files import coarse_clock
 from provd.filesystems import magic
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def desk(tmp_path: Path, lease_breaks_ignored: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    del lease_breaks_ignored
     if magic(os.fsencode(tmp_path)) not in sealing.SEALABLE:
         pytest.skip("nothing can be sealed here")
-    before = signal.getsignal(signal.SIGIO)
-    ignore_lease_breaks()
     watch = Scripted(os.fsencode(tmp_path / "root"))
     made = Desk(tmp_path, watch)
     watch.store = made.store
@@ -39,7 +36,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     fill(made.root)
     yield made
     made.close()
-    signal.signal(signal.SIGIO, before)
 
 
 def fill(root: Path) -> None:
@@ -218,6 +214,7 @@ def test_a_link_that_leads_out_of_the_roots_shows_nothing(desk: Desk) -> None:
     run(desk, work)
 
 
+@pytest.mark.usefixtures("lease_breaks_ignored")
 def test_in_memory_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     if magic(b"/dev/shm") in sealing.SEALABLE or not os.access("/dev/shm", os.W_OK):
         pytest.skip("/dev/shm is no tmpfs here")
@@ -225,7 +222,6 @@ def test_in_memory_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         watch = Scripted(os.fsencode(home) + b"/root")
         desk = Desk(Path(home), watch)
         watch.store = desk.store
-        ignore_lease_breaks()
         fill(desk.root)
         monkeypatch.setattr(desk.clocks, "given", lambda _: coarse_clock() + LATER)
 
