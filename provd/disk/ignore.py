@@ -68,7 +68,7 @@ class IgnoreRules:
         names = frozenset(map(os.path.basename, always))
 
         def ignored(path: bytes, is_dir: bool) -> bool:
-            if os.path.basename(path) in names and (path in always or os.path.realpath(path) in always):
+            if path.rpartition(b"/")[2] in names and (path in always or os.path.realpath(path) in always):
                 return True  # by its real path too: the base may have been named through a link
             return by_pattern(path, is_dir)
 

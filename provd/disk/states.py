@@ -11,6 +11,7 @@ import errno
 import heapq
 import os
 import stat
+import sys
 from collections.abc import Generator, Iterator
 from enum import StrEnum
 from typing import Final, Protocol
@@ -39,6 +40,7 @@ _MOUNTED_FILE: Final = State(SPECIAL, 0, 0, 0, 1)
 TICK: Final = 0.02
 """Seconds within which a kernel may stamp two changes alike."""
 
+_ENCODING: Final = sys.getfilesystemencoding()
 _SECOND: Final = 1_000_000_000
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
@@ -114,7 +116,7 @@ def listing(path: bytes, mounts: Points = UNKNOWN) -> Iterator[Listing | Unliste
         own, prefix, hanging = os.fstat(descriptor), path.rstrip(b"/") + b"/", mounts.hanging
         with os.scandir(descriptor) as entries:
             for entry in entries:
-                name = os.fsencode(entry.name)
+                name = entry.name.encode(_ENCODING, "surrogateescape")
                 if name in hanging and mounts.is_hanging_point(prefix + name):
                     names[name] = MOUNTED if entry.is_dir(follow_symlinks=False) else _MOUNTED_FILE
                     continue

@@ -15,6 +15,7 @@ class Nesting:
     def __init__(self) -> None:
         self._known: set[bytes] = set()
         self._sorted: list[bytes] = []
+        self._last: tuple[bytes, bytes | None] = (b"", None)
 
     def __contains__(self, path: bytes) -> bool:
         return path in self._known
@@ -30,16 +31,28 @@ class Nesting:
         """Adds a path, once."""
         if path not in self._known:
             self._known.add(path)
+            self._last = (b"", None)
             insort(self._sorted, path)
 
     def discard(self, path: bytes) -> None:
         """Takes a path out, if it is there."""
         if path in self._known:
             self._known.discard(path)
+            self._last = (b"", None)
             del self._sorted[bisect_left(self._sorted, path)]
 
     def longest(self, path: bytes) -> bytes | None:
         """The deepest one that is `path` or above it."""
+        if path in self._known:
+            return path
+        if path in {b"", b"/"}:
+            return None
+        directory = path.rpartition(b"/")[0] or b"/"
+        if directory != self._last[0]:  # who asks for one name of a directory mostly asks for the next
+            self._last = (directory, self._at_or_above(directory))
+        return self._last[1]
+
+    def _at_or_above(self, path: bytes) -> bytes | None:
         while path not in self._known:
             if path in {b"", b"/"}:
                 return None
