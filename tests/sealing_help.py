@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -58,6 +58,16 @@ def _is_readable(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def chain(*acts: Callable[[Any], object]) -> Callable[[Any], None]:
+    """One act that is several, in order."""
+
+    def act(scene: Any) -> None:
+        for each in acts:
+            each(scene)
+
+    return act
 
 
 class Sealed:

@@ -173,8 +173,8 @@ def test_memory_is_always_read(daemon: Daemon) -> None:
     ws.write("f", "one\n")
     ws.put("old", "file:f")
     try:
-        with open(path, "wb") as file:
-            file.write(b"one")
+        with open(path, "wb") as new:
+            new.write(b"one")
         ws.put("k", f"file:{path}")
         if seals_hold(ws.root):
             comes_to_be_sealed(ws, "old")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pytest
 from reading_help import flip, sha, stamped_finely, write
-from sealing_help import LATER, Sealed, at_reading, home, sealed, set_clock
+from sealing_help import LATER, Sealed, at_reading, chain, home, sealed, set_clock
 
 from provd.disk import files
 from provd.disk.files import coarse_clock
@@ -118,8 +118,8 @@ CHANGES: dict[str, Callable[[bytes], object]] = {
     "other size": lambda path: rewrite(path, b"longer"),
     "replaced": lambda path: os.rename(write(path + b".new", b"two"), path),
     "gone": os.unlink,
-    "a directory": lambda path: (os.unlink(path), os.mkdir(path)),
-    "a link": lambda path: (write(path + b".other", b"two"), flip(path, path + b".other")),
+    "a directory": chain(os.unlink, os.mkdir),
+    "a link": chain(lambda path: write(path + b".other", b"two"), lambda path: flip(path, path + b".other")),
 }
 
 
@@ -240,7 +240,7 @@ def test_a_mapping_in_another_process_is_one_too(home: bytes, sealed: Sealed) ->
         "with open(sys.argv[1], 'r+b') as file: m = mmap.mmap(file.fileno(), 0)\n"
         "m[0] = m[0]; print(flush=True); input(); m[:3] = b'two'; print(flush=True); input()"
     )
-    command = [sys.executable, "-c", program, path]
+    command = [sys.executable, "-c", program, os.fsdecode(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from desk import run
-from sealing_help import wall_clock_was_set
+from sealing_help import chain, wall_clock_was_set
 from shortcutting import Scene, scene, without_clock
 
 from provd.core import params
@@ -82,6 +82,10 @@ def test_who_asks_for_another_proof_or_elsewhere_gets_the_whole_way(scene: Scene
 Change = Callable[[Scene], Any]
 
 
+def rename(name: str, other: str) -> Change:
+    return lambda scene: os.rename(scene.root / name, scene.root / other)
+
+
 def put_another(scene: Scene, name: str) -> None:
     """Has a directory made way for one like it with another file."""
     os.rename(scene.root / name, scene.home / f"{name} away")
@@ -122,11 +126,11 @@ DIRTY: dict[str, Change] = {
     "replaced": lambda s: replaced(s, "two"),
     "gone": lambda s: os.unlink(s.root / "d/e/f"),
     "another directory": lambda s: put_another(s, "d"),
-    "another directory, empty": lambda s: (os.rename(s.root / "d/e", s.root / "x"), os.mkdir(s.root / "d/e")),
+    "another directory, empty": chain(rename("d/e", "x"), lambda s: os.mkdir(s.root / "d/e")),
     "a link on the way": lambda s: linked(s, "two"),
     "stored": stored,
     "by another name": hard_linked,
-    "a directory": lambda s: (os.unlink(s.root / "d/e/f"), os.mkdir(s.root / "d/e/f")),
+    "a directory": chain(lambda s: os.unlink(s.root / "d/e/f"), lambda s: os.mkdir(s.root / "d/e/f")),
     "put anew": lambda s: s.put("k", "file:d/e/f", "file:missing"),
 }
 FRESH: dict[str, Change] = {
@@ -134,8 +138,8 @@ FRESH: dict[str, Change] = {
     "written as it was": lambda s: s.write("d/e/f", "one"),
     "a link to the same on the way": lambda s: linked(s, "one"),
     "a link at the end": link_at_the_end,
-    "a directory like it": lambda s: (os.rename(s.root / "d", s.root / "x"), os.rename(s.root / "c", s.root / "d")),
-    "there and back": lambda s: (os.rename(s.root / "d", s.root / "x"), os.rename(s.root / "x", s.root / "d")),
+    "a directory like it": chain(rename("d", "x"), rename("c", "d")),
+    "there and back": chain(rename("d", "x"), rename("x", "d")),
     "put anew": lambda s: s.put("k", "file:d/e/f"),
 }
 

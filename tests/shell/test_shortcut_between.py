@@ -47,11 +47,16 @@ def at_look(
 def never_both(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """One directory is away while what is in the other is looked at, and the other way round: never are both there."""
     one, other = scene.root / "d", scene.root / "c"
+
+    def exchanged() -> None:
+        os.rename(one, scene.root / "one away")
+        os.rename(scene.root / "other away", other)
+
     at_look(
         monkeypatch,
         1,
         lambda: os.rename(other, scene.root / "other away"),
-        lambda: (os.rename(one, scene.root / "one away"), os.rename(scene.root / "other away", other)),
+        exchanged,
     )
 
 
