@@ -6,19 +6,23 @@ interrupted command shows: nothing.
 
 from __future__ import annotations
 
+import os
 import sys
 
-_INTERRUPTED = 130
+from provd import codes, fastpath
 
 
 def run() -> int:
     """Run the command that was typed; its exit code."""
     try:
+        if (code := fastpath.run(sys.argv[1:])) is not None:
+            # Nothing is written or held, and the interpreter takes longer to put itself away than the question took.
+            os._exit(code)
         from provd.cli import main  # noqa: PLC0415  (it takes its time, and may be interrupted)
 
         return main()
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return codes.INTERRUPTED
 
 
 if __name__ == "__main__":

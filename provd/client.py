@@ -6,7 +6,6 @@ belongs to one thread. What the daemon says is handed on as it came; only paths 
 
 from __future__ import annotations
 
-import binascii
 import itertools
 import json
 import os
@@ -18,17 +17,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from provd import places
+from provd.hello import PROTOCOL, WirePath, is_hello, local_path, wire_path
 from provd.reach import ProvdUnreachable, Silent, connect, stranger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["MAX_LINE", "PROTOCOL", "Client", "ProvdUnreachable", "RpcError", "local_path", "wire_path"]
+__all__ = ["MAX_LINE", "PROTOCOL", "Client", "ProvdUnreachable", "RpcError", "WirePath", "local_path", "wire_path"]
 
 Json = dict[str, Any]
-WirePath = str | dict[str, str]
 
-PROTOCOL: Final = 1
 MAX_LINE: Final = 16 * 1024 * 1024
 _PIECE: Final = 65536  # below malloc's threshold for mapping memory anew at each read
 _decode: Final = json.JSONDecoder().decode
@@ -45,20 +43,6 @@ class RpcError(Exception):
         self.message = message
         self.hint = hint
         self.data = data or {}
-
-
-def wire_path(path: str | bytes) -> WirePath:
-    """A name as it travels: a string where it is UTF-8, else `{"b64": ...}`."""
-    raw = os.fsencode(path)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"b64": binascii.b2a_base64(raw, newline=False).decode()}
-
-
-def local_path(path: WirePath) -> bytes:
-    """The bytes of a name that travelled."""
-    return path.encode("utf-8") if isinstance(path, str) else binascii.a2b_base64(path["b64"])
 
 
 class Client:
@@ -167,7 +151,7 @@ class Client:
     def hello(self) -> Json:
         """Who answers: `name`, `version`, `pid`, `roots` and so on; raises ProvdUnreachable where it is not provd."""
         answer = self.call("daemon.hello", protocol=PROTOCOL)
-        if not _is_hello(answer):
+        if not is_hello(answer):
             raise self._stranger()
         told: Json = answer
         self.greeting = told
@@ -340,17 +324,6 @@ class Client:
             "start it again: provd start",
             "closed",
         )
-
-
-def _is_hello(answer: Any) -> bool:
-    """Whether an answer to `daemon.hello` has what the protocol promises."""
-    if not isinstance(answer, dict) or answer.get("name") != "provd":
-        return False
-    pid, roots = answer.get("pid"), answer.get("roots")
-    try:
-        return isinstance(pid, int) and pid > 0 and isinstance(roots, list) and all(map(local_path, roots))
-    except (KeyError, TypeError, ValueError):
-        return False
 
 
 def _refusal(error: Json) -> RpcError:

@@ -12,7 +12,10 @@ from __future__ import annotations
 import os
 import pwd
 import sys
-from typing import NamedTuple
+
+TYPE_CHECKING = False  # typing would be most of what a question asked as a whole process costs
+if TYPE_CHECKING:
+    from typing import Self
 
 SOCKET_NAME = "provd.sock"
 DESKTOP_RUNTIME = "/run/user"
@@ -33,11 +36,24 @@ _CONFIG_NAME = "config.toml"
 _USERS = "the system's list of users"
 
 
-class Place(NamedTuple):
+class Place(tuple[str, str]):
     """An absolute path, and what says so: an option, a variable (`$NAME`), or the system's list."""
 
-    path: str
-    source: str
+    __slots__ = ()
+
+    def __new__(cls, path: str, source: str) -> Self:
+        """Of both."""
+        return super().__new__(cls, (path, source))
+
+    @property
+    def path(self) -> str:
+        """The path itself."""
+        return self[0]
+
+    @property
+    def source(self) -> str:
+        """What says so."""
+        return self[1]
 
     @property
     def named(self) -> bool:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from provd.cli import codes, completing, hints, output
+from provd import codes, fastpath
+from provd.cli import hints, output
 from provd.cli.app import app
 from provd.cli.command import Failure, wants_json
 from provd.client import ProvdUnreachable, RpcError
@@ -51,7 +52,7 @@ def _run(arguments: list[str]) -> int:
     """The command's own code, or the code of what went wrong, which is told."""
     context: click.Context | None = None
     try:
-        if asked := os.environ.get(completing.VARIABLE):
+        if asked := os.environ.get(fastpath.COMPLETE):
             from provd.cli import completion  # noqa: PLC0415  (a shell asks once a key, commands never)
 
             return completion.answer(app, asked)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import asking, codes, hints, names, nothing, output, sums, verdicts
+from provd import codes, fastpath
+from provd.cli import asking, hints, names, nothing, output, sums, verdicts
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -67,8 +68,8 @@ def check(
         manner = asking.manner(verify, timeout_ms, no_revalidate)
         place = where.params(client)
         answer = client.call(method, **about, **manner, **place)
-        found = answer["verdicts"] if "verdicts" in answer else {_label(answer, keys): answer}
-        code = verdicts.exit_code(found.values())
+        found = fastpath.verdicts(answer, keys[0] if keys else "")
+        code = codes.of_verdicts(found.values())
         if as_json and not quiet:
             output.line_json(answer)
         elif not quiet:
@@ -96,13 +97,7 @@ def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fet
         if summed is not None:
             named += sums.dependencies(summed)
         return {"deps": named} | given(fetched_at=fetched_at)
-    if len(keys) == 1:
-        return {"key": names.key(keys[0])}
-    return {"keys": list(dict.fromkeys(names.key(key) for key in keys))}
-
-
-def _label(answer: dict[str, Any], keys: tuple[str, ...]) -> str:
-    return str(answer.get("key") or (keys[0] if keys else ""))
+    return fastpath.about(names.key(key) for key in keys)
 
 
 @click.command(
@@ -150,7 +145,7 @@ def get(
 
 def _code(answer: dict[str, Any]) -> int:
     # Nothing to use is never a success, whatever the verdict.
-    return verdicts.exit_code([answer]) or (codes.FRESH if answer.get("usable") else codes.UNKNOWN)
+    return codes.of_verdicts([answer]) or (codes.FRESH if answer.get("usable") else codes.UNKNOWN)
 
 
 def _print_answer(answer: dict[str, Any], wanted: str) -> int:
@@ -200,4 +195,4 @@ def revalidate(key: str, root: str | None, scope: str | None, as_json: bool, at:
     else:
         for text in (verdicts.headline(verdict, output.printable(wanted)), *verdicts.brief(verdict)):
             output.line(text)
-    return verdicts.exit_code([verdict])
+    return codes.of_verdicts([verdict])

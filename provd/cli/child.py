@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-from provd.cli import codes
+from provd import codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,6 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VARIABLE: Final = "_PROVD_COMPLETE"
-"""Set by the scripts of `provd completion`: what the shell asks for."""
 _PATIENCE: Final = 0.5
 """Seconds for each answer of the daemon: somebody waits with a finger on the key."""
 _OFFERED: Final = 200

@@ -14,7 +14,8 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, shell_complete
 
-from provd.cli import completing, output, typed
+from provd import fastpath
+from provd.cli import output, typed
 from provd.cli.command import Command, Usage
 
 _BASH: Final = """\
@@ -137,7 +138,7 @@ SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 def answer(app: click.Command, instruction: str) -> int:
     """What a shell asked for: `instruction` is SHELL_complete; its exit code."""
-    return shell_complete(app, {}, "provd", completing.VARIABLE, instruction)
+    return shell_complete(app, {}, "provd", fastpath.COMPLETE, instruction)
 
 
 @click.command(

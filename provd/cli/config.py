@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd import places
-from provd.cli import codes, output
+from provd import codes, places
+from provd.cli import output
 from provd.cli.command import Command, Failure, Group, connected, json_option
 from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from provd import codes
 from provd.cli import hints, kept, names, output, sums, verdicts
 from provd.cli.command import (
     WORK_PATIENCE,
@@ -102,7 +103,7 @@ def confirm(
             output.line(text)
     for warning in _warnings(answer, again):
         output.warn(warning)
-    return verdicts.exit_code([verdict])
+    return codes.of_verdicts([verdict])
 
 
 def _stands(client: ExactClient, key: str, place: Json) -> tuple[Json, dict[str, Written]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provd import configuration, places, terminal
-from provd.cli import codes, names, output
+from provd import codes, configuration, places, terminal
+from provd.cli import names, output
 from provd.cli.command import Command, Failure, connected, given, json_option
 
 if TYPE_CHECKING:

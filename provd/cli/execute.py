@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import action, changed, child, codes, completing, hints, names, output, records
+from provd import codes
+from provd.cli import action, changed, child, completing, hints, names, output, records
 from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
 from provd.cli.held import Held
 from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path

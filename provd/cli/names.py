@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from provd import hello
 from provd.cli.command import Usage
 from provd.client import WirePath, local_path, wire_path
 
@@ -115,37 +116,24 @@ def root_around(client: Client) -> bytes:
 
     Raises Usage where the current directory is gone.
     """
-    here = _here()
-    if here is None:
+    around = hello.root_around(_told(client))
+    if around is None:
         raise Usage("the current directory no longer exists", "cd to one that does, or say --root DIR")
-    return holding(watched(client), here) or here
+    return around
 
 
 def watched(client: Client) -> list[bytes]:
     """The watched roots, by their real paths."""
-    told = client.greeting or client.hello()
-    return [local_path(root) for root in told["roots"]]  # root.list would wait for every root's disk
+    return hello.watched(_told(client))  # root.list would wait for every root's disk
 
 
 def watched_around(client: Client) -> bytes | None:
     """The innermost watched root that holds the current directory, if one does."""
-    return holding(watched(client), _here())
+    return hello.holding(watched(client), hello.here())
 
 
-def holding(roots: list[bytes], path: bytes | None) -> bytes | None:
-    """The innermost of some directories that is a real path or above it."""
-    if path is None:
-        return None
-    around = [root for root in roots if path == root or path.startswith(root.rstrip(b"/") + b"/")]
-    return max(around, key=len, default=None)
-
-
-def _here() -> bytes | None:
-    """The current directory's real path; None where it is gone."""
-    try:
-        return os.path.realpath(os.getcwdb())
-    except FileNotFoundError:
-        return None
+def _told(client: Client) -> dict[str, Any]:
+    return client.greeting or client.hello()
 
 
 def _joined(given: bytes, kind: bytes) -> bytes:

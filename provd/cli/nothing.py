@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from provd import hello
 from provd.cli import names, output
 from provd.client import local_path, wire_path
 
@@ -71,4 +72,4 @@ def _next(client: Client, place: Json) -> str:
 
 def _is_watched(client: Client, path: bytes) -> bool:
     """Whether a directory lies in a watched one."""
-    return names.holding(names.watched(client), os.path.realpath(path)) is not None
+    return hello.holding(names.watched(client), os.path.realpath(path)) is not None

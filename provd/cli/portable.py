@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from provd import __version__
-from provd.cli import codes, exact, names, output
+from provd import __version__, codes
+from provd.cli import exact, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,

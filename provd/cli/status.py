@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provd import __version__
-from provd.cli import codes, hints, output, process
+from provd import __version__, codes
+from provd.cli import hints, output, process
 from provd.cli.command import Command, Usage, connected, json_option
 from provd.client import ProvdUnreachable, RpcError
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 import provd
-from provd import places
-from provd.cli import completing, output, scenes
+from provd import fastpath, places
+from provd.cli import output, scenes
 from provd.cli.command import Command, Failure
 from provd.cli.process import NAP
 from provd.cli.signals import Signals
@@ -35,7 +35,7 @@ _PATIENCE: Final = 60.0
 _LONGEST: Final = 60
 """Characters of a scratch directory's name that leave room for a socket below it."""
 _OURS: Final = ("PROVD_", "XDG_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
-_SERVICE: Final = ("RUNTIME_DIRECTORY", "STATE_DIRECTORY", completing.VARIABLE)
+_SERVICE: Final = ("RUNTIME_DIRECTORY", "STATE_DIRECTORY", fastpath.COMPLETE)
 _TOLD: Final = 2000
 _LOG: Final = "log"
 _STATE: Final = "state"

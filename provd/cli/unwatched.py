@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd import ignoring
-from provd.cli import hints, names, output, permissions
+from provd import hello, ignoring
+from provd.cli import hints, output, permissions
 from provd.client import local_path
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _leaving_out(places: Sequence[bytes], roots: Sequence[Json]) -> list[str]:
     rows = {local_path(root["path"]): root for root in roots}
     rules: dict[bytes, list[str]] = {}
     for place in places:
-        held = names.holding(list(rows), place)
+        held = hello.holding(list(rows), place)
         if held is None or held == place:
             continue
         rule = ignoring.naming(place[len(held.rstrip(b"/")) + 1 :])

@@ -1,30 +1,22 @@
-"""Verdicts for people, and the exit codes that stand for them.
+"""Verdicts for people.
 
-Rule: an exit code is 0 only where the verdict is `fresh`, whatever else an answer holds.
+Rule: a line never says more than the daemon did.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import codes, names, output
+from provd.cli import names, output
 from provd.client import wire_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 Json = dict[str, Any]
 
 _BRIEF: Final = 3
 """Dependencies at fault that a short answer names."""
-
-
-def exit_code(verdicts: Iterable[Json]) -> int:
-    """Dirty if any is, else unknown if any is not fresh, or if there is none."""
-    words = {str(verdict.get("verdict")) for verdict in verdicts}
-    if "dirty" in words:
-        return codes.FOUND
-    return codes.FRESH if words == {"fresh"} else codes.UNKNOWN
 
 
 def headline(verdict: Json, label: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from provd import hello
 from provd.cli import hints, names, output, permissions, roots
 from provd.cli.command import Command, Group, connected, given, json_option
 from provd.client import RpcError, local_path, wire_path
@@ -99,7 +100,7 @@ def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
     """The refusal to remove what is no root, with the root that it lies in."""
     if error.code != "root.missing":
         return error
-    holder = names.holding(watched, os.path.realpath(path))
+    holder = hello.holding(watched, os.path.realpath(path))
     inside = (
         "" if holder is None else f"it lies in {output.name_of(holder)}: provd watch rm {permissions.quoted(holder)}; "
     )

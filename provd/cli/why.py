@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import account, asking, names, nothing, output, records, verdicts
+from provd import codes
+from provd.cli import account, asking, names, nothing, output, records
 from provd.cli.causes import Tree
 from provd.cli.command import Command, connected, json_option, root_option, scope_option
 from provd.cli.story import Story
@@ -70,7 +71,7 @@ def why(
             for text in _told(answer, wanted, story, faults, strict=no_revalidate):
                 output.line(text)
             nothing.tell_missing(client, [(wanted, answer)], place)
-    return verdicts.exit_code([answer])
+    return codes.of_verdicts([answer])
 
 
 def _explained(client: Client, key: str, params: Json) -> Json:

@@ -64,7 +64,6 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli",
         "provd.cli.app",
         "provd.cli.ask",
-        "provd.cli.codes",
         "provd.cli.asking",
         "provd.cli.command",
         "provd.cli.completing",
@@ -75,6 +74,9 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.sums",
         "provd.cli.verdicts",
         "provd.client",
+        "provd.codes",
+        "provd.fastpath",
+        "provd.hello",
         "provd.places",
         "provd.reach",
     }

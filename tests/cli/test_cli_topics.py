@@ -7,7 +7,7 @@ import re
 import pytest
 from fake_daemon import Cli, cli, fake
 
-from provd.cli import codes
+from provd import codes
 from provd.cli.app import modules
 from provd.cli.topics import TOPICS
 from provd.core.dependency import Kind

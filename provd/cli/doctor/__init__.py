@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from provd.cli import codes, output
+from provd import codes
+from provd.cli import output
 from provd.cli.command import Command, connected, json_option
 from provd.cli.doctor import keeping, reaching, watching
 from provd.cli.doctor.facts import PATIENCE, gather
