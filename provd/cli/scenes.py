@@ -12,7 +12,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Scene:
-    """What is said, the lines that are typed (one shell), its exit code, and the verdicts that must hold then."""
+    """What is said, the lines that are typed (one shell), its exit code, and the verdicts that must hold then.
+
+    Of a verdict the word and the why are named; "" is any why.
+    """
 
     said: str
     typed: tuple[str, ...]
@@ -27,7 +30,7 @@ TIMEOUT = 30
 RETRIES = 3
 """
 
-_FRESH: Final = ("fresh", "same")
+_FRESH: Final = ("fresh", "")  # read and the same, or untouched by its seal: both are right
 
 SCENES: Final = (
     Scene(
@@ -39,7 +42,7 @@ SCENES: Final = (
             'provd put plan --value "retry: 3 x 30 s is enough" --dep entry:summary --fetched-at $c',
             "date +%s > ../remembered",
         ),
-        verdicts={"summary": _FRESH, "plan": ("fresh", "same")},
+        verdicts={"summary": _FRESH, "plan": _FRESH},
     ),
     Scene("May it be used? Nothing has happened yet.", ("provd check summary",), 0, {"summary": _FRESH}),
     Scene(
@@ -66,7 +69,7 @@ SCENES: Final = (
         "The edits are undone: the content is what was read, whatever its times say.",
         ("cp ../original config.py", "provd check summary plan"),
         0,
-        {"summary": _FRESH, "plan": ("fresh", "same")},
+        {"summary": _FRESH, "plan": _FRESH},
     ),
     Scene(
         "Born stale: somebody writes after the reading and before the remembering.",

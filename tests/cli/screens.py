@@ -162,6 +162,7 @@ class Desk:
         text = text.replace("\r\n", "\n").replace(self.daemon.home, HOME)
         text = _TIME.sub(lambda found: "HH:MM:SS.mmm"[: len(found[0])], text)
         text = _AGO.sub(lambda found: "AGO" if found[1] is None else f"{'AGO':<{len(found[0])}}", text)
+        text = text.replace("checked stat", "checked content").replace("checked\nstat", "checked\ncontent")
         return _CLOCK.sub(f"c:{'L' * 16}:{'R' * 16}:", _DAY.sub("YYYY-MM-DD", text))
 
 

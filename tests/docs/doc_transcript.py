@@ -24,6 +24,8 @@ VARIABLE: Final = (
     (r"^ +\d+(?=  )", "N"),
     (r"\b\d+(\.\d+)? ?(ms|us|µs|s|min|h|seconds|minutes)\b( ago)?", "DURATION"),
     (r"\bjust now\b", "DURATION"),
+    (r"\(untouched\)", "(same)"),  # a file at rest is proven by its seal, another one is read
+    (r"\bchecked stat\b", "checked content"),
     (r"\b\d[\d,]*(\.\d+)? ?(bytes|KiB|MiB|GiB|kB|MB)\b", "SIZE"),
 )
 """(pattern, what stands for it): applied to what is shown and to what was printed."""
