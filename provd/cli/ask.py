@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import asking, codes, hints, names, nothing, output, sums, verdicts
+from provd.cli import asking, codes, hints, names, nothing, output, present, sums, verdicts
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -77,6 +77,9 @@ def check(
                 for text in verdicts.brief(verdict):
                     output.line(text)
             nothing.tell_missing(client, found.items(), place)
+    if not quiet:
+        for remark in present.remarks(deps):
+            output.warn(remark)
     return code
 
 
@@ -92,6 +95,7 @@ def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fet
     if keys and fetched_at is not None:
         raise Usage("--fetched-at goes with --dep", "an entry keeps its own clock: leave it out")
     if not keys:
+        present.check(deps)
         named: list[Any] = [names.dependency(dep) for dep in deps]
         if summed is not None:
             named += sums.dependencies(summed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import hints, kept, names, nothing, output
+from provd.cli import hints, kept, names, nothing, output, present
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -107,6 +107,8 @@ def put(
         output.line(f"{output.printable(params['key'])}  {kept.outcome(answer)}")
     for warning in kept.warnings(answer, without_provenance=params["deps"] is None):
         output.warn(warning)
+    for remark in present.remarks(deps):
+        output.warn(remark)
     return 0
 
 
@@ -121,6 +123,7 @@ def _dependencies(
         raise Usage("--dep needs --fetched-at or --as-of-now", hints.TAKE_CLOCK)
     if no_deps:
         return []
+    present.check(deps)
     named: list[str | dict[str, Any]] = [names.dependency(dep) for dep in deps]
     if sums is not None:
         named += dependencies(sums)

@@ -63,6 +63,11 @@ def dependency(argument: str) -> str | dict[str, WirePath]:
     return _travelling(raw)
 
 
+def is_pattern(name: bytes) -> bool:
+    """Whether a name has what is special in a pattern."""
+    return _SPECIAL.search(name) is not None
+
+
 def is_object(write: str) -> bool:
     """Whether a write names something that is no file."""
     return parts(write.encode())[0] == b"object"
