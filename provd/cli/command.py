@@ -173,7 +173,9 @@ class Place:
         except ProvdUnreachable as error:
             from provd.cli import holding, process  # noqa: PLC0415  (only where it does not answer)
 
-            held = holding.holder(places.state_dir(self.state)) if error.kind == "busy" else None
+            asked = error.kind == "busy" or error.kind in holding.NOBODY
+            held = holding.holder(places.state_dir(self.state)) if asked else None
+            error = holding.bereft(error, held, socket)
             raise process.hung(error, held.pid if held is not None and held.socket == socket else None) from None
         try:
             client.greet(least(timeout))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from provd import places
 from provd.cli import process
-from provd.cli.holding import Holder, holder
+from provd.cli.holding import Holder, bereft, holder
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
     mine = seen if own == state else _directory(own)
     if absence is not None and absence.kind == "busy" and mine.holder is not None and mine.holder.socket == socket:
         peer = mine.holder.pid  # nobody was connected who could tell
+    if absence is not None:
+        absence = bereft(absence, mine.holder, socket)
     return Facts(
         socket=socket,
         version=__version__,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from provd.services import Service
 
 _KINDS: Final = frozenset(
-    ("absent", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed", "refused")
+    ("absent", "gone", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed", "refused")
 )
 _STALE: Final = "a daemon that was killed left it behind; the next one replaces it: provd start"
 _HUNG: Final = "see what it logs, or end it and start anew: kill -9 {pid}; provd start"
