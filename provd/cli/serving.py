@@ -123,8 +123,9 @@ def answer(socket: str, timeout: float) -> Client:
 def rebound(state: str, timeout: float) -> Client | None:
     """A connection to the daemon that holds a state and has lost its socket: it is told to make it anew.
 
-    None where it did not lose it, where it ends, or where it does not answer in time. Only who the kernel says holds the
-    lock is told.
+    None where it did not lose it, where it ends, or where it does not answer in time. Only who the kernel says
+    holds the lock is told.
+
     """
     held = holding.holder(state)
     if held is None or not held.sure or not held.socket or os.path.lexists(held.socket):
