@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_TIMELESS: Final = (b"object", b"entry")
-"""Kinds of which only a clock can say when they were looked at."""
 _SHOWN: Final = 3
 _ATTEMPTS: Final = 5
 _OLDER: Final = "it is older than this command: provd restart"
@@ -144,7 +142,7 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         foreign.pop(wanted, None)
         dep = wire_path(name)
         told.append({"dep": dep, "digest": digest} if digest else {"dep": dep})
-        if digest is None and ("fetched_at" not in timed if kind in _TIMELESS else not timed):
+        if digest is None and ("fetched_at" not in timed if kind in names.TIMELESS else not timed):
             unsaid.append(output.name(dep))
     if foreign:
         others = [output.name(item["dep"]) for item in read if names.spelled(local_path(item["dep"])) in foreign]

@@ -25,11 +25,18 @@ from provd.cli.command import (
     scope_option,
 )
 from provd.cli.sums import dependencies
+from provd.client import RpcError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from provd.cli.command import Place
+    from provd.client import Client
+
+Json = dict[str, Any]
 
 _PAGE: Final = 1000
+_SHOWN: Final = 3
 
 
 @click.command(
@@ -100,7 +107,11 @@ def put(
     if meta is not None:
         params["meta"] = _parsed(names.text(meta, "--meta"), "--meta")
     with at.connect(WORK_PATIENCE) as client:
-        answer = client.put(**params, **where.params(client))
+        place = where.params(client)
+        try:
+            answer = client.put(**params, **place)
+        except RpcError as error:
+            raise _timeless(client, error, params["deps"], place) if as_of_now else error from None
     if as_json:
         output.line_json(answer)
     else:
@@ -128,6 +139,20 @@ def _dependencies(
     if sums is not None:
         named += dependencies(sums)
     return named or None
+
+
+def _timeless(client: Client, error: RpcError, deps: Sequence[Any] | None, place: Json) -> RpcError:
+    """The refusal of a put as of now that rests on an entry or an object: of those only a clock says what was seen."""
+    told = [dep for dep in deps or () if isinstance(dep, str) and names.parts(dep.encode())[0] in names.TIMELESS]
+    if error.code != "clock.missing" or not told:
+        return error
+    message = f"--as-of-now does not count for {output.some([output.name(dep) for dep in told], _SHOWN)}"
+    keys = [rest.decode() for kind, rest in (names.parts(dep.encode()) for dep in told) if kind == b"entry"]
+    answers = client.call("entry.check", keys=keys, revalidate=False, **place)["verdicts"] if keys else {}
+    missing = [output.printable(key) for key, verdict in answers.items() if verdict.get("why") == "no-entry"]
+    if missing:
+        message += f", and there is no entry {output.some(missing, _SHOWN)} in {nothing.place_of(client, place)}"
+    return hints.Advised(error.code, message, hints.LOOK_AGAIN, error.data)
 
 
 def _value(value: str | None, value_file: str | None, json_value: bool, no_value: bool) -> dict[str, Any]:

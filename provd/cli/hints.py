@@ -7,10 +7,15 @@ other hint is handed on as it came.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import names, output
 from provd.client import RpcError, local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provd.client import WirePath
 
 TAKE_CLOCK: Final = "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock"
 LOOK_AGAIN: Final = "c=$(provd clock), look again, then --fetched-at $c"
@@ -49,6 +54,14 @@ _LEAST: Final = {"watches": 524_288, "instances": 1024, "queued": 262_144, "": 1
 
 class Advised(RpcError):
     """A refusal for which the command that met it knows better what to do next."""
+
+
+def unguarded(error: RpcError, writes: Sequence[WirePath]) -> RpcError:
+    """The refusal of a guarded begin, that speaks of objects only where its `writes` name any; others as they are."""
+    if error.code != "action.stale" or any(map(names.is_object, writes)):
+        return error
+    message, hint = refusal(error)
+    return Advised(error.code, message.removesuffix(f"; {_UNDECLARED}"), hint, error.data)
 
 
 def refusal(error: RpcError) -> tuple[str, str]:
@@ -119,4 +132,6 @@ def uncovered(why: str) -> str:
 
 def unproven(dep: Any, item: dict[str, Any]) -> str:
     """What to do about a dependency that a put kept without proof; `item` is its evidence, where there is any."""
+    if item.get("why") == "namespace":  # another way of putting it would show no more
+        return f"unknown (namespace): {fault(item)}"
     return fault({"dep": dep, **item, "why": "unproven"})

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _WORD: Final = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):")
 PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
+TIMELESS: Final = frozenset({b"object", b"entry"})
+"""Kinds of which only a clock can say when they were looked at."""
 PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
 _HERE: Final = frozenset({b".", b"./"})
 _IDLE: Final = re.compile(rb"/(?:\.?/)+")
@@ -68,9 +70,9 @@ def is_pattern(name: bytes) -> bool:
     return _SPECIAL.search(name) is not None
 
 
-def is_object(write: str) -> bool:
-    """Whether a write names something that is no file."""
-    return parts(write.encode())[0] == b"object"
+def is_object(write: WirePath) -> bool:
+    """Whether a write, as it travels, names something that is no file."""
+    return parts(local_path(write))[0] == b"object"
 
 
 def file(path: WirePath) -> str | dict[str, WirePath]:

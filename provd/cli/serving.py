@@ -125,7 +125,6 @@ def rebound(state: str, timeout: float) -> Client | None:
 
     None where it did not lose it, where it ends, or where it does not answer in time. Only who the kernel says
     holds the lock is told.
-
     """
     held = holding.holder(state)
     if held is None or not held.sure or not held.socket or os.path.lexists(held.socket):

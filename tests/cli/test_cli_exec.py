@@ -199,14 +199,15 @@ def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
     got = cli.process("exec", "--session", "s1", "--", "sh", "-c", "echo two > f; echo new > made")
 
     root = cli.root
-    assert "done: 2 paths changed meanwhile\n" in got.err
+    assert "): 2 paths changed meanwhile\n" in got.err
     assert f"  modified {root}/f\n" in got.err
     assert f"  created {root}/made\n" in got.err
     assert got.err.splitlines()[-1] == "  dirty now: f"
     declared = next(record for record in actions(cli, clock) if record["event"] == "record")
     assert (declared["session"], declared["outcome"]) == ("s1", "done")
     assert sorted(declared["writes"]) == [f"file:{root}/f", f"file:{root}/made"]
-    assert f"provd: action {declared['id']} done" in got.err, "the one that has the paths"
+    begun = next(record for record in actions(cli, clock) if record["event"] == "begin")
+    assert f"provd: action {declared['id']} done (begun as record {begun['id']}): " in got.err, "who has the paths"
     why = " ".join(cli("why", "f", code=1).out.split())
     assert f"(declared afterwards by action {declared['id']}, session s1, note changed while it ran)" in why
     assert "where nobody is named" not in why

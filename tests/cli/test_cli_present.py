@@ -138,3 +138,15 @@ def test_a_file_that_comes_later_where_tree_named_nothing_changes_nothing(cli: R
 
     assert cli("check", "k").code == 0
     assert "is a file, no directory" in cli("confirm", "k", "--as-of-now").err
+
+
+def test_as_of_now_with_an_entry_or_an_object(cli: RealCli) -> None:
+    cli("put", "there", "--no-deps")
+
+    missing = cli("put", "k", "--dep", "entry:nosuch", "--dep", "file:f", "--as-of-now", code=5).err
+    other = cli("put", "k", "--dep", "entry:there", "--dep", "object:o", "--as-of-now", code=5).err
+
+    nosuch = f"entry:nosuch, and there is no entry nosuch in {cli.root}"
+    assert missing.startswith(f"provd: --as-of-now does not count for {nosuch} [clock.missing]\n")
+    assert missing.endswith("  next: c=$(provd clock), look again, then --fetched-at $c\n")
+    assert other.startswith("provd: --as-of-now does not count for entry:there, object:o [clock.missing]\n")

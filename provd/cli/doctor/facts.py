@@ -59,8 +59,8 @@ class Facts:
     is what the daemon itself said.
 
     `peer` is the process that listens, where it can be seen; `mistake` what is wrong with the configuration, and the
-    hint; `code_at` when the daemon's code was put where it is, 0 if nobody knows. That and `now` are nanoseconds of the
-    wall clock.
+    hint; `daemon_user` whose the socket is; `code_at` when the daemon's code was put where it is, 0 if nobody knows.
+    That and `now` are nanoseconds of the wall clock.
     """
 
     socket: str
@@ -80,6 +80,7 @@ class Facts:
     code_at: int = 0
     now: int = 0
     user: int = 0
+    daemon_user: int | None = None
 
     @property
     def answered(self) -> bool:
@@ -131,6 +132,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         code_at=0 if answer.get("foreign") else _within(lambda: _code_at(answer), 0),
         now=time.time_ns(),
         user=os.geteuid(),
+        daemon_user=_within(lambda: os.stat(socket).st_uid, None),
     )
 
 
