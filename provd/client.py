@@ -190,7 +190,11 @@ class Client:
         return answer
 
     def put(self, key: str, **params: Any) -> Json:
-        """Store an entry: `value=` (left out: an entry without one), `deps=`, `fetched_at=`, and so on."""
+        """Store an entry: `value=` (left out: an entry without one), `deps=` (`[]`: it rests on nothing), and so on.
+
+        When its sources were read is said by a digest for each dependency, by `fetched_at=` (a clock taken before), or
+        by `as_of="put"`: the value is true of what is there now. Else it is RpcError `clock.missing`.
+        """
         answer: Json = self.call("entry.put", key=key, **params)
         return answer
 

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shlex
 import socket
 import stat
 import time
@@ -88,10 +89,12 @@ class StateDirectory:
         told = full_or_unusable(error, self.path)
         if isinstance(told, errors.StoreFull):
             return told
+        closed = places.shut(self.path)
+        hint = f"chmod 700 {shlex.quote(closed)}" if closed else "make it a directory that this user can write to"
         at = f" ({error.filename})" if error.filename not in {None, self.path} else ""
         return errors.StoreUnusable(
             f"the state directory {self.path} cannot be used: {error.strerror or error}{at}",
-            "make it a directory that this user can write to, or give another one: --state DIR, or PROVD_STATE_DIR",
+            f"{hint}, or give another one: --state DIR, or PROVD_STATE_DIR",
         )
 
     def note_socket(self, path: str) -> None:

@@ -17,11 +17,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from provd.cli import output
 from provd.cli.command import Failure, least
 from provd.cli.holding import Holder, anew, holder, must_be_own
 from provd.cli.process import NAP, hung, next_step
 from provd.client import Client, ProvdUnreachable
-from provd.places import LOG_NAME, START_LOCK_NAME
+from provd.places import LOG_NAME, START_LOCK_NAME, shut
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
         )
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
-        raise Failure(message, "see who may write there, or give another --state") from None
+        closed = shut(state)
+        hint = f"chmod 700 {output.quoted(closed)}" if closed else "see who may write there, or give another --state"
+        raise Failure(message, hint) from None
     try:
         while not _locked(lock):
             if time.monotonic() >= deadline:

@@ -255,6 +255,8 @@ def _print_page(page: dict[str, Any], as_json: bool) -> None:
 def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
     """Drop entries with their values and history. What rests on them becomes dirty.
 
+    What is not there is said, and no error: there is none afterwards either way.
+
     With --json: one answer a line, in the order of the keys.
     """
     where = names.Scope(root, scope)

@@ -35,7 +35,8 @@ _STATUS_TIMES: Final = 4
 
 @dataclass(frozen=True)
 class Directory:
-    """The state directory as it looks from here. `trouble` says why it could not be looked at.
+    """The state directory as it looks from here. `trouble` says why it could not be looked at, and
+    `shut` which directory of this user's its mode keeps him out of.
 
     `gone` says that it is not there, and `writable` then, that it can be made; `free` is in bytes; `names` are those
     that it holds.
@@ -44,6 +45,7 @@ class Directory:
     path: str
     gone: bool = False
     trouble: str = ""
+    shut: str = ""
     writable: bool = True
     owner: int = 0
     mode: int = 0o700
@@ -195,7 +197,7 @@ def _look(path: str) -> Directory:
             above = os.path.dirname(above)
         return Directory(path, gone=True, writable=_is_writable(above))
     except OSError as error:
-        return Directory(path, trouble=error.strerror or str(error))
+        return Directory(path, trouble=error.strerror or str(error), shut=places.shut(path))
     free = None
     with contextlib.suppress(OSError):
         disk = os.statvfs(path)

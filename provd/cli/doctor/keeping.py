@@ -51,7 +51,8 @@ def directory(facts: Facts) -> Iterator[Result]:
         else:
             yield ok(f"{seen.path} is not there yet: the first start makes it")
     elif seen.trouble:
-        yield fail("state.unseen", f"{seen.path} cannot be looked at", seen.trouble, "look at its disk and permissions")
+        hint = f"chmod 700 {output.quoted(seen.shut)}" if seen.shut else "look at its disk and permissions"
+        yield fail("state.unseen", f"{seen.path} cannot be looked at", seen.trouble, hint)
     else:
         yield from list(_directory(facts, seen)) or [ok(f"{seen.path}, {_room(seen)}")]
 
