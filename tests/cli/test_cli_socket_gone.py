@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from starting import Home, home
 
 from provd.cli import holding, serving
 from provd.client import ProvdUnreachable
+from provd.places import LOCK_NAME
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["home"]
 
@@ -89,6 +95,19 @@ def test_only_the_holder_that_the_kernel_names_is_told(
 
     assert serving.rebound("/state", 0.01) is None
     assert told == ([4] if is_told else [])
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_holder_is_sure_where_the_kernel_has_the_same_number(tmp_path: Path, own: bool) -> None:
+    pid = os.getpid() if own else os.getppid()
+    (tmp_path / LOCK_NAME).write_text(f"{pid}\n/nowhere/s\n")
+
+    with (tmp_path / LOCK_NAME).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        held = holding.holder(str(tmp_path))
+
+    assert held == holding.Holder(pid, "/nowhere/s", sure=own)
+    assert holding.holder(str(tmp_path)) is None
 
 
 def test_another_socket_and_other_reasons_stay_as_they_are() -> None:
