@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.cli.command import Place
-    from provd.cli.exact import Written
 
 Json = dict[str, Any]
 
@@ -84,31 +83,29 @@ def confirm(
     timed = read_when(fetched_at, as_of_now)
     if not timed and summed is None:
         raise Usage("nothing says when the sources were read again", f"--sums, --as-of-now, or {hints.LOOK_AGAIN}")
-    wanted = names.key(key)
     read = [] if summed is None else sums.dependencies(summed)
     with at.connect(WORK_PATIENCE, ExactClient) as client:
         place = where.params(client)
-        there, written = _stands(client, wanted, place)
-        version = _version(there, wanted, based_on)
-        again = {"deps": _dependencies(there, read, timed, wanted), "based_on": version} | timed | place
-        again |= {name: written[name] for name in ("value", "meta") if name in written}
+        there = _stands(client, key, place)
+        version = _version(there, key, based_on)
+        again = {"deps": _dependencies(there, read, timed, key), "based_on": version} | timed | place
+        again |= {name: there[name] for name in ("value", "meta") if name in there}
         again |= given(session=session, turn=number_or_text(turn))
-        answer = _put(client, wanted, there, again)
+        answer = _put(client, key, there, again)
     verdict = answer["verdict"]
     if as_json:
         output.line_json(answer)
     else:
-        for text in (verdicts.headline(verdict, output.printable(wanted)), *verdicts.brief(verdict)):
+        for text in (verdicts.headline(verdict, output.printable(key)), *verdicts.brief(verdict)):
             output.line(text)
     for warning in _warnings(answer, again):
         output.warn(warning)
     return verdicts.exit_code([verdict])
 
 
-def _stands(client: ExactClient, key: str, place: Json) -> tuple[Json, dict[str, Written]]:
-    """What stands, with its members as they were written. Nothing is read for it: it is not asked if it is fresh."""
-    there = client.get(key, even_if=["dirty", "unknown"], deps=True, revalidate=False, **place)
-    return there, client.written()
+def _stands(client: ExactClient, key: str, place: Json) -> Json:
+    """What stands, with its value and meta as they are written. Nothing is read: it is not asked if it is fresh."""
+    return client.get(key, even_if=["dirty", "unknown"], deps=True, revalidate=False, **place)
 
 
 def _version(there: Json, key: str, based_on: int | None) -> int:
@@ -183,8 +180,8 @@ def _put(client: ExactClient, key: str, there: Json, again: Json) -> Json:
         except RpcError as error:
             if error.code != "entry.conflict":
                 raise
-        before, (there, written) = there, _stands(client, key, place)
-        again |= {"meta": written["meta"]} if "meta" in written else {}
+        before, there = there, _stands(client, key, place)
+        again |= {"meta": there["meta"]} if "meta" in there else {}
         if there.get("version") != before["version"]:
             raise _replaced(key, f"version {before['version']} was fetched, {there.get('version')} stands")
         if _ground(there) != _ground(before):

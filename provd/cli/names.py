@@ -78,19 +78,6 @@ def _travelling(dep: bytes) -> str | dict[str, WirePath]:
     return text if isinstance(text, str) else {"dep": text}
 
 
-def key(argument: str) -> str:
-    """A key; raises Usage where it is not UTF-8."""
-    return text(argument, "a key")
-
-
-def text(argument: str, what: str) -> str:
-    """An argument that must be text; raises Usage where it is not UTF-8."""
-    try:
-        return os.fsencode(argument).decode("utf-8")
-    except UnicodeDecodeError:
-        raise Usage(f"{what} is not UTF-8: {argument!r}", "only paths may be other bytes: write it in UTF-8") from None
-
-
 @dataclass(frozen=True)
 class Scope:
     """Where keys live, as the command line says it: `--root`, `--scope`, or neither."""
@@ -106,7 +93,7 @@ class Scope:
     def params(self, client: Client) -> dict[str, Any]:
         """`root` or `scope` of a request, never left to the daemon; raises Usage where there is no directory here."""
         if self.name is not None:
-            return {"scope": text(self.name, "a scope")}
+            return {"scope": self.name}
         return {"root": wire_path(absolute(self.root) if self.root is not None else root_around(client))}
 
 

@@ -129,4 +129,4 @@ def test_keys_are_text(cli: Cli) -> None:
 
     assert cli.fake.params_of("entry.check")["key"] == "é k"
     assert cli("check", b"k\xff", code=2).err.startswith("provd: a key is not UTF-8")
-    assert cli("check", "k", "--scope", b"k\xff", code=2).err.startswith("provd: a scope is not UTF-8")
+    assert cli("check", "k", "--scope", b"k\xff", code=2).err.startswith("provd: --scope is not UTF-8")
