@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -50,7 +51,7 @@ def path(as_json: bool) -> int:
     if as_json:
         output.line_json({**_place(place), "there": os.path.exists(place.path)})
     else:
-        output.line(place.path)
+        output.line(output.printable(place.path) if sys.stdout.isatty() else place.path)
     return 0
 
 
