@@ -236,6 +236,10 @@ def test_any_umask(someone: Someone, mask: int) -> None:
         modes["directory"].add(stat.S_IMODE(os.stat(directory).st_mode))
         modes["file"] |= {stat.S_IMODE(os.lstat(os.path.join(directory, name)).st_mode) for name in files}
     assert modes == {"directory": {0o700}, "file": {0o600}}
+    someone.run("config", "init")
+    assert b"nothing wrong" in someone.run("config", "check").stderr
+    settings = os.path.join(someone.env["HOME"], ".config")
+    assert stat.S_IMODE(os.stat(settings).st_mode) == 0o777 & ~(mask & 0o077)
 
 
 def _umask(mask: int) -> None:
