@@ -100,12 +100,15 @@ class Scope:
 def root_around(client: Client) -> bytes:
     """The innermost watched root that holds the current directory; else the directory itself, however many there are.
 
-    Raises Usage where the current directory is gone.
+    Where the current directory is gone it is the only watched root; raises Usage where there is not just one.
     """
-    here = _here()
-    if here is None:
-        raise Usage("the current directory no longer exists", "cd to one that does, or say --root DIR")
-    return holding(watched(client), here) or here
+    here, roots = _here(), watched(client)
+    if here is not None:
+        return holding(roots, here) or here
+    if len(roots) != 1:
+        message = f"the current directory no longer exists, and {len(roots)} roots are watched"
+        raise Usage(message, "cd to one that does, or say --root DIR")
+    return roots[0]
 
 
 def watched(client: Client) -> list[bytes]:
@@ -115,8 +118,9 @@ def watched(client: Client) -> list[bytes]:
 
 
 def watched_around(client: Client) -> bytes | None:
-    """The innermost watched root that holds the current directory, if one does."""
-    return holding(watched(client), _here())
+    """The innermost watched root that holds the current directory, if one does; the only one where that is gone."""
+    here, roots = _here(), watched(client)
+    return holding(roots, here) if here is not None or len(roots) != 1 else roots[0]
 
 
 def holding(roots: list[bytes], path: bytes | None) -> bytes | None:

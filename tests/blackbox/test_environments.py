@@ -167,6 +167,10 @@ def test_a_current_directory_that_is_gone(someone: Someone, gone: str) -> None:
     someone.ready()
     someone.before = leave if gone == "commands" else None
     someone.remembers(work)
+    if gone == "commands":
+        someone.run("put", "of the only root", "--dep", f"{work}/f", "--as-of-now", "--value", "1")
+        someone.run("exec", "--", "sh", "-c", f"echo three > {work}/f")
+        assert b"dirty" in someone.run("check", "of the only root", "--root", work, code=1).stdout
 
 
 def _leave(away: str) -> None:
