@@ -77,7 +77,8 @@ def confirm(
 ) -> int:
     """You read the sources again and the value still holds: put the same again, with what it rests on.
 
-    Exits as check does, by the new verdict. Refused where another value was put meanwhile.
+    Exits as check does, by the new verdict. Refused where another value was put meanwhile, and where what has no sum
+    cannot be read.
     """
     where = names.Scope(root, scope)
     timed = read_when(fetched_at, as_of_now)
@@ -91,6 +92,7 @@ def confirm(
         again = {"deps": _dependencies(there, read, timed, key), "based_on": version} | timed | place
         again |= {name: there[name] for name in ("value", "meta") if name in there}
         again |= given(session=session, turn=number_or_text(turn))
+        _need_readable(client, again["deps"] or [])
         answer = _put(client, key, there, again)
     verdict = answer["verdict"]
     if as_json:
@@ -123,13 +125,13 @@ def _replaced(key: str, what: str) -> Failure:
     return Failure(f"nothing was confirmed: {key!r} was put by somebody else: {what}", hint)
 
 
-def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[Any] | None:
+def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[Json] | None:
     """What the entry rests on, with the digests of what was read; raises Usage where that does not say when."""
     if there["deps"] is None:
         return None
     digests = {names.spelled(local_path(item["dep"])): item["digest"] for item in read}
     foreign = dict.fromkeys(digests)
-    told: list[Any] = []
+    told: list[Json] = []
     unsaid: list[str] = []
     for item in there["deps"]:
         name = names.named(item)
@@ -153,6 +155,18 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         hint = hints.LOOK_AGAIN if timed else f"give sums of all, or {hints.LOOK_AGAIN}"
         raise Usage(f"nothing says when these were looked at again: {output.some(unsaid, _SHOWN)}", hint)
     return told
+
+
+def _need_readable(client: ExactClient, told: list[Json]) -> None:
+    """Raises Failure where the daemon cannot read what nobody gave a digest of: the entry would lose the one it has."""
+    unsaid = [dep for dep in told if "digest" not in dep and names.parts(names.named(dep))[0] in names.PATH_KINDS]
+    if not unsaid:
+        return
+    found = client.call("deps.snapshot", deps=unsaid)["digests"]
+    if unread := [item for item in found if item["digest"] is None]:
+        whys = [f"{output.name(item['dep'])} ({item.get('detail') or item.get('why')})" for item in unread]
+        hint = f"{hints.denied(unread[0]) or 'see that it can be read, and rests'}, then confirm again"
+        raise Failure(f"nothing was confirmed: it cannot be read now: {output.some(whys, _SHOWN)}", hint)
 
 
 def _warnings(answer: Json, again: Json) -> Iterator[str]:

@@ -23,7 +23,7 @@ __all__ = ["cli"]
 
 @pytest.fixture
 def fake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
+    with FakeDaemon(deps_snapshot={"clock": "c:1", "digests": []}) as daemon:
         yield Cli(daemon, capsys, monkeypatch)
 
 
