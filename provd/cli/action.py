@@ -70,10 +70,10 @@ def description(
     """An action as parameters of a request; raises Usage."""
     return given(
         writes=[names.dependency(write) for write in writes],
-        session=None if session is None else names.text(session, "--session"),
+        session=session,
         turn=number_or_text(turn),
-        note=None if note is None else names.text(note, "--note"),
-        if_usable=[names.key(key) for key in if_usable] or None,
+        note=note,
+        if_usable=list(if_usable) or None,
     )
 
 

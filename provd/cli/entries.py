@@ -5,12 +5,11 @@ Rule: a put says on stderr whatever makes the entry less than it seems; stdout h
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import hints, kept, names, nothing, output, present
+from provd.cli import exact, hints, kept, names, nothing, output, present
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -25,18 +24,20 @@ from provd.cli.command import (
     scope_option,
 )
 from provd.cli.sums import dependencies
-from provd.client import RpcError
+from provd.client import MAX_VALUE, RpcError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provd.cli.command import Place
+    from provd.cli.exact import Written
     from provd.client import Client
 
 Json = dict[str, Any]
 
 _PAGE: Final = 1000
 _SHOWN: Final = 3
+_TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a path to it instead")
 
 
 @click.command(
@@ -98,15 +99,15 @@ def put(
     where = names.Scope(root, scope)
     if sums == "-" and value["value_file"] == "-":
         raise Usage("--sums - and --value-file - both read stdin", "give one of them as a file")
-    params: dict[str, Any] = {"key": names.key(key)}
+    params: dict[str, Any] = {"key": key}
     read = read_when(fetched_at, as_of_now)
     params["deps"] = _dependencies(deps, sums, no_deps, timed=bool(read))
     params |= _value(**value)
     params |= read | given(based_on=based_on, op=op)
     params |= given(session=session, turn=number_or_text(turn))
     if meta is not None:
-        params["meta"] = _parsed(names.text(meta, "--meta"), "--meta")
-    with at.connect(WORK_PATIENCE) as client:
+        params["meta"] = _written(meta, "--meta")
+    with at.connect(WORK_PATIENCE, exact.ExactClient) as client:
         place = where.params(client)
         try:
             answer = client.put(**params, **place)
@@ -160,29 +161,26 @@ def _value(value: str | None, value_file: str | None, json_value: bool, no_value
     if sum((value is not None, value_file is not None, no_value)) > 1:
         raise Usage("--value, --value-file and --no-value exclude each other", "give one of them")
     if value is not None:
-        content = names.text(value, "--value")
+        content = value
     elif value_file is not None:
         content = _read(value_file)
     elif json_value:
         raise Usage("--json-value needs a value", "give it with --value or --value-file")
     else:
         return {}
-    return {"value": _parsed(content, "the value") if json_value else content}
+    return {"value": _written(content, "the value") if json_value else content}
 
 
 def _read(file: str) -> str:
     try:
-        return read_file(file, "the value").decode("utf-8")
+        return read_file(file, "the value", MAX_VALUE, _TOO_BIG).decode("utf-8")
     except UnicodeDecodeError as error:
         raise Usage(f"the value is not UTF-8: {error}", "values are text or JSON: encode it, in base64 say") from None
 
 
-def _parsed(content: str, what: str) -> Any:
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not JSON")
-
+def _written(content: str, what: str) -> Written:
     try:
-        return json.loads(content, parse_constant=refuse)
+        return exact.written(content)
     except (ValueError, RecursionError) as error:
         raise Usage(f"{what} is not JSON: {error}", 'JSON text looks like "so", with its quotes') from None
 
@@ -213,7 +211,7 @@ def ls(
     if dirty and unknown:
         raise Usage("--dirty and --unknown exclude each other", "ask twice")
     asked = given(
-        prefix=None if prefix is None else names.text(prefix, "--prefix"),
+        prefix=prefix,
         verdict="dirty" if dirty else "unknown" if unknown else None,
         touching=None if touching is None else names.path(touching),
     )
@@ -260,10 +258,9 @@ def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: 
     With --json: one answer a line, in the order of the keys.
     """
     where = names.Scope(root, scope)
-    wanted = [names.key(key) for key in keys]
     with at.connect() as client:
         place = where.params(client)
-        for key in wanted:
+        for key in keys:
             answer = client.call("entry.forget", key=key, **place)
             if as_json:
                 output.line_json(answer)

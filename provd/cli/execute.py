@@ -18,6 +18,7 @@ from provd.cli import action, changed, child, codes, completing, hints, names, o
 from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
 from provd.cli.held import Held
 from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
+from provd.umask import usable
 
 if TYPE_CHECKING:
     from provd.cli.changed import Changes
@@ -301,7 +302,7 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "trouble": run.trouble,
     }
     try:
-        with open(report, "w", encoding="utf-8") as file:
+        with usable(), open(report, "w", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
     except OSError as error:
         message = f"the report could not be written: {report}: {error.strerror}"

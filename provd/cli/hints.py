@@ -90,12 +90,12 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
         return f"{_WHY[why]}, or ask without --no-revalidate"
     if why == "unproven" and str(item.get("dep")).startswith("entry:"):
         return _UNPROVEN_ENTRY
-    if why in _UNREAD and (denied := _denied(item)):
-        return f"{denied}, then {'put it again' if why == 'unproven' else 'ask again'}"
+    if why in _UNREAD and (shut := denied(item)):
+        return f"{shut}, then {'put it again' if why == 'unproven' else 'ask again'}"
     return _WHY.get(why) or str(item.get("hint") or "")
 
 
-def _denied(item: dict[str, Any]) -> str:
+def denied(item: dict[str, Any]) -> str:
     """What may not be read of a dependency, and the command that opens it; empty where permission is not what lacks."""
     from provd.cli import permissions  # noqa: PLC0415  (few answers need it)
 

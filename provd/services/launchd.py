@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from provd.services import owned, plist
 from provd.services.base import Plan, Service, ServiceError
 from provd.services.runner import MISSING, QUICK, SLOW, Ran, run
+from provd.umask import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +112,8 @@ class Launchd:
         Raises ServiceError.
         """
         self.prepare(plan)
-        os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
+        with usable():
+            os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
         changed = owned.replace(self.file, self.text(plan), _ADVICE)
         if changed:
             yield f"wrote {self.file}"
