@@ -99,7 +99,7 @@ class Status:
             records, files = view.count("log"), view.count("files")
         inner = [self._roots.lies_in_another(path) for path in self._roots.paths]
         dated = max((record.at for record in newest if record is not None), default=0)
-        told = {
+        told: dict[str, Any] = {
             "version": __version__,
             "package": wire_name(os.fsencode(os.path.dirname(provd.__file__))),
             "pid": os.getpid(),
@@ -129,6 +129,8 @@ class Status:
             "descriptors": descriptors(),
             "wall_clock": {"stepped_s": self._clocks.stepped / 1e9, "ahead_s": max(0, dated - time.time_ns()) / 1e9},
         }
+        if (astray := self._store.environment.astray()) is not None:
+            told["store"]["unusable"] = astray.message
         if self._store.environment.set_aside is not None:
             told["set_aside"] = self._store.environment.set_aside
         if (migrated := self._store.migrated()) is not None:

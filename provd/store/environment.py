@@ -57,6 +57,8 @@ _BROKEN: Final = (
 """What LMDB raises of a file that is no store, or no whole one."""
 
 
+_DATA: Final = "data.mdb"
+"""The file of an environment, as LMDB names it."""
 _LOCK_BYTES: Final = 8192
 _ALMOST_NOTHING: Final = 16 * 1024 * 1024
 _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
@@ -75,6 +77,8 @@ class Environment:
         self.directory = directory
         self.going_on = going_on
         self._map_size = map_size
+        self._file = os.path.join(directory, _DATA)
+        self._identity: tuple[int, int] | None = None
         self.set_aside: str | None = None
         self.log_id = ""
         try:
@@ -96,6 +100,7 @@ class Environment:
                     migrate.migrate(self, kept, FORMAT)
                 self.open_tables(None)
                 self._name_log()
+                self._identity = _identity(self._file)
             except BaseException:
                 self.env.close()
                 raise
@@ -162,6 +167,23 @@ class Environment:
         if _LOG_ID.fullmatch(self.log_id) is None:
             raise lmdb.CorruptedError(f"{self.directory}: the log's id is damaged")
 
+    def astray(self) -> errors.StoreUnusable | None:
+        """Why nothing more may be acknowledged: the file that is open is not the one that the next start would open.
+
+        None where it is. A look costs a microsecond.
+        """
+        try:
+            if _identity(self._file) == self._identity:
+                return None
+            became = "another file lies there now"
+        except OSError as e:
+            became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
+        return errors.StoreUnusable(
+            f"the open store is not at {self._file} any more ({became}): nothing was changed, since the next start "
+            "would not find it",
+            "put it back where it was; or save what is still open (provd export --all > FILE), then provd restart",
+        )
+
     def reopen(self) -> None:
         """Closes the environment and opens it again, as after a failed sync. No transaction may be open."""
         self.env.close()
@@ -179,6 +201,11 @@ class Environment:
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
+
+
+def _identity(path: str) -> tuple[int, int]:
+    st = os.stat(path)
+    return st.st_dev, st.st_ino
 
 
 def _allocate_lock(directory: str) -> None:
