@@ -21,6 +21,7 @@ from provd.cli.command import Failure
 from provd.cli.holding import Holder, holder, must_be_own
 from provd.cli.process import NAP, hung, next_step
 from provd.client import Client, ProvdUnreachable
+from provd.ownfile import NotAFile, open_file
 from provd.places import LOG_NAME, START_LOCK_NAME
 from provd.services import ServiceError, itself
 
@@ -161,9 +162,9 @@ def _turn(state: str, deadline: float) -> Iterator[None]:
 def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
-        lock = os.open(
-            os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+        lock = open_file(os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+    except NotAFile as error:
+        raise Failure(f"the state directory {state} cannot be used: {error.strerror}", error.hint) from None
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
         raise Failure(message, "see who may write there, or give another --state") from None
@@ -197,7 +198,9 @@ def _pid_at(path: str, timeout: float) -> int | None:
 
 def _log(path: str) -> int:
     try:
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
+    except NotAFile as error:
+        raise Failure(f"the daemon has nowhere to log to: {error.strerror}", error.hint) from None
     except OSError as error:
         raise Failure(f"the log {path} cannot be written: {error.strerror}", "see what stands there") from None
 
@@ -243,7 +246,7 @@ def _wait(process: subprocess.Popen[bytes], wanted: Wanted, before: int, deadlin
 
 def _ended(code: int, path: str, before: int) -> Failure:
     """Why a daemon ended at once, in its own words."""
-    with open(path, "rb") as file:
+    with open(open_file(path, os.O_RDONLY), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(before if before <= size else 0, size - _TOLD))
         lines = file.read().decode(errors="replace").splitlines()

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import lmdb
 
-from provd import places
+from provd import ownfile, places
 from provd.core import errors
 from provd.store import migrate, wholeness
 
@@ -91,6 +91,7 @@ class Environment:
     def _open(self) -> None:
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            ownfile.check(self._file)
             _allocate_lock(self.directory)
             self.env = self._open_map()
             try:
@@ -210,7 +211,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 def _allocate_lock(directory: str) -> None:
     """Takes the space of LMDB's lock file, which it writes through a mapping: on a full disk that would kill us."""
-    fd = os.open(os.path.join(directory, "lock.mdb"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = ownfile.open_file(os.path.join(directory, "lock.mdb"), os.O_RDWR | os.O_CREAT)
     try:
         if os.fstat(fd).st_size < _LOCK_BYTES and hasattr(os, "posix_fallocate"):
             os.posix_fallocate(fd, 0, _LOCK_BYTES)
@@ -240,6 +241,8 @@ def _sync_names(directory: str) -> None:
 def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
     """What an error of LMDB or of the system means for the user."""
     text = str(error)
+    if isinstance(error, ownfile.NotAFile):
+        return errors.StoreUnusable(f"the store in {directory} cannot be used: {error.strerror}", error.hint)
     if isinstance(error, lmdb.MapFullError):
         return errors.StoreFull(
             "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"
