@@ -16,10 +16,14 @@ _MOST: Final = 8192
 
 
 class Written(NamedTuple):
-    """What the lock file says: a process and its socket, each as text, empty where it is not told; and its inode."""
+    """What the lock file says: a process and its socket, each as text, empty where it is not told.
+
+    And which file it is: its device as `os.stat` has it, and its inode.
+    """
 
     pid: str
     socket: str
+    device: int
     inode: int
 
 
@@ -37,4 +41,4 @@ def written(state: str) -> Written | None:
             pid, socket = [*os.fsdecode(file.read(_MOST)).split("\n"), "", ""][:2]
     except OSError:
         return None
-    return Written(pid, socket, st.st_ino)
+    return Written(pid, socket, st.st_dev, st.st_ino)

@@ -8,9 +8,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from provd import holders
 from provd.cli.command import Failure
+from provd.cli.process import runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from provd.holders import Written
+
+_COLUMNS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -24,18 +33,33 @@ class Holder:
 def holder(state: str) -> Holder | None:
     """The process that holds the lock of a state directory now; where no system tells, the one that says so."""
     lock = holders.written(state)
-    if lock is None or not lock.pid.isdigit() or not _is_held(lock.inode):
+    if lock is None or not lock.pid.isdigit():
         return None
-    return Holder(int(lock.pid), lock.socket)
-
-
-def _is_held(inode: int) -> bool:
     try:
         with open("/proc/locks", encoding="ascii", errors="replace") as locks:
-            rows = [line.split() for line in locks]
+            pid = holding(lock, list(locks))
     except OSError:  # another system: a daemon that ends empties the file
-        return True
-    return any("FLOCK" in row and any(word.endswith(f":{inode}") for word in row) for row in rows)
+        pid = int(lock.pid)
+    return None if pid is None else Holder(pid, lock.socket)
+
+
+def holding(lock: Written, rows: Iterable[str]) -> int | None:
+    """The process that holds that lock by the rows of /proc/locks, as it is numbered here; None where none does.
+
+    An inode is one file on one device only. But some file systems (btrfs, overlay) tell `stat` another device than they
+    have in that table: there it is held where the row has the very process that wrote itself into the file.
+    """
+    device = f"{os.major(lock.device):02x}:{os.minor(lock.device):02x}"
+    for row in rows:
+        words = (
+            row.split()
+        )  # number: kind, mode, way, pid, device:inode, start, end; of who waits "->" behind the number
+        if len(words) < _COLUMNS or words[1] != "FLOCK" or not words[4].isdigit():
+            continue
+        at, _, inode = words[5].rpartition(":")
+        if inode == str(lock.inode) and (at == device or (words[4] == lock.pid and runs(int(lock.pid)))):
+            return int(words[4])
+    return None
 
 
 def must_be_own(state: str) -> None:

@@ -62,14 +62,14 @@ class Process:
         if self._handle is not None:
             ready, _, _ = select.select([self._handle], [], [], max(0.0, deadline - time.monotonic()))
             return bool(ready)
-        while _runs(self.pid):
+        while runs(self.pid):
             if time.monotonic() >= deadline:
                 return False
             time.sleep(NAP)
         return True
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
     """Whether a process exists and is more than what its parent has not asked about yet."""
     try:
         os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
