@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provd import configuration, places, terminal
-from provd.cli import codes, names, output
+from provd.cli import codes, names, output, records
 from provd.cli.command import Command, Failure, connected, given, json_option
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
         answer = client.call("daemon.audit", **asked)
     mismatches = answer.get("mismatches") or []
     skipped = answer.get("skipped") or {}  # an older daemon tells of none
-    left_out = skipped.get("count", 0)
+    left_out, foreign = skipped.get("count", 0), answer.get("foreign") is True
     if as_json:
         output.line_json(answer)
     else:
@@ -95,9 +95,11 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
         differ = f"{len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}"
         aside = f", {output.count(left_out, 'place', 'places')} not looked at" if left_out else ""
         output.line(f"{compared} compared, {differ}{aside}")
+        if foreign:
+            output.warn(f"{records.FOREIGN}: it compared its own, and nothing is known of yours")
     if mismatches:
         return codes.FOUND
-    return codes.UNKNOWN if left_out else 0
+    return codes.UNKNOWN if left_out or foreign else 0
 
 
 def _difference(item: dict[str, object]) -> str:
