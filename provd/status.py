@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import provd
 from provd import __version__
-from provd.audit import GONE, UNWATCHED, Audit
+from provd.audit import ALL_IGNORED, BESIDE, GONE, IGNORED, UNWATCHED, Audit
 from provd.clocks import Clocks
 from provd.core import params
 from provd.core.dependency import is_under
@@ -193,6 +193,7 @@ class Status:
             "directories": state.directories,
             "ignore": None if root.ignore is None else list(root.ignore),
             "last_gap": self._gap(view, root),
+            **({"all_ignored": True} if self._roots.leaves_all_out(root.path) else {}),
         }
 
     def _gap(self, view: View, root: Root) -> dict[str, Any]:
@@ -222,8 +223,11 @@ class Status:
             trees = [*dict.fromkeys([directory] if self._roots.lies_in_another(directory) else ())]
             trees += [root for root in roots if is_under(root, directory) and root not in trees]
         skipped = {tree: GONE for tree in trees if any(is_under(tree, root) for root in gone)}
-        if directory is not None and not trees:
-            skipped[directory] = UNWATCHED
+        if directory is not None and (holder := self._roots.holder(directory)) is None:
+            skipped[directory] = BESIDE if trees else UNWATCHED
+        elif directory is not None and holder is not None and self._audit.leaves_out(directory, holder):
+            skipped[directory] = IGNORED
+        skipped |= {tree: ALL_IGNORED for tree in trees if tree in roots and self._roots.leaves_all_out(tree)}
         there = [tree for tree in trees if tree not in skipped]
         told = await self._audit.run(there, directory, asked.sample, skipped)
         self._audits["count"] += 1

@@ -160,6 +160,13 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "sudo sysctl fs.inotify.max_user_watches=524288",
     ),
     (
+        "root.ignored",
+        "warn",
+        _root(all_ignored=True, ignore=[".git/", "*"]),
+        "nothing of /r is watched",
+        "provd watch add /r --ignore .git/",
+    ),
+    (
         "root.doubted",
         "warn",
         _root(state="degraded", coverage="partial", uncovered=_places(_OVERLAY, "/r")),
