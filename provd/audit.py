@@ -128,8 +128,8 @@ class Audit:
         """Compares `roots` with the table, and what entries of `scope` (None: all) and the table have digests of.
 
         At most `sample` files are read for that; `skipped` is what the caller leaves out, and why. Returns `{files,
-        read, ignored, mismatches, skipped: {count, places: [{path, why}]}}`: how many files were compared and how many of
-        them read, how many names the rules leave out, what differs, and what was not looked at.
+        read, ignored, mismatches, skipped: {count, places: [{path, why}]}}`: how many files were compared and how many
+        of them read, how many names the rules leave out, what differs, and what was not looked at.
         """
         walked = await self._compare(roots)
         walked.skipped |= skipped
