@@ -6,9 +6,7 @@ Rule: nothing here decides a verdict; it is for people, and for finding provd's 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import resource
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
@@ -20,6 +18,7 @@ from provd.clocks import Clocks
 from provd.core import params
 from provd.core.dependency import is_under
 from provd.core.records import ALL, Coverage, Gap, to_wire, wire_name
+from provd.descriptors import descriptors
 from provd.recorder import Roots
 from provd.recorder.actions import action_wire
 from provd.resolver import Resolver
@@ -240,11 +239,3 @@ def _filesystem(mounts: MountPoints, path: bytes) -> str | None:
     """The type of the file system that holds `path`, as the system names it; None where nobody knows."""
     mount = mounts.holding(path)
     return None if mount is None else mount.kind
-
-
-def descriptors() -> dict[str, int]:
-    """How many descriptors the daemon may have open, and how many it has, as far as that is known."""
-    told = {"limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0]}
-    with contextlib.suppress(OSError):
-        told["used"] = len(os.listdir("/dev/fd")) - 1  # one of them lists the others
-    return told

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -225,13 +226,43 @@ def end(client: Client, timeout: float, state: str) -> None:
             if not process.ended(deadline):
                 raise _stays(said, process.pid, timeout)
             return
-        while not process.ended(min(deadline, time.monotonic() + _LOOK)):
-            if holding.holder(state) != held:
-                if not process.ended(min(deadline, time.monotonic() + _LAST)):
-                    output.warn(_GONE_ON.format(pid=process.pid))
-                return
-            if time.monotonic() >= deadline:
-                raise _stays(said, process.pid, timeout)
+        _wait_for_end(process, held, state, deadline, _stays(said, process.pid, timeout))
+
+
+def has_no_room(error: ProvdUnreachable | RpcError) -> bool:
+    """Whether a daemon is there and could not be told anything, since it takes no more connections."""
+    return error.kind == "closed" if isinstance(error, ProvdUnreachable) else error.code == "limit"
+
+
+def end_unheard(state: str, socket: str, timeout: float) -> bool:
+    """Ends the daemon that holds the lock of a state directory and has this socket, by a signal; false where none does.
+
+    Raises Failure where its process does not end in time.
+    """
+    held = holding.holder(state)
+    if held is None or held.socket != socket:
+        return False
+    with Process(held.pid) as process:
+        if holding.holder(state) != held:  # from here on that number means this very process
+            return False
+        try:
+            os.kill(held.pid, signal.SIGTERM)
+        except (ProcessLookupError, PermissionError):
+            return False
+        said = f"the daemon of {state} was told to stop by a signal"
+        _wait_for_end(process, held, state, time.monotonic() + timeout, _stays(said, held.pid, timeout))
+    return True
+
+
+def _wait_for_end(process: Process, held: holding.Holder, state: str, deadline: float, late: Failure) -> None:
+    """Waits until the process of a daemon ended, or holds its lock no more; raises `late` at the deadline."""
+    while not process.ended(min(deadline, time.monotonic() + _LOOK)):
+        if holding.holder(state) != held:
+            if not process.ended(min(deadline, time.monotonic() + _LAST)):
+                output.warn(_GONE_ON.format(pid=process.pid))
+            return
+        if time.monotonic() >= deadline:
+            raise late
 
 
 def _lock_of(process: Process, state: str) -> holding.Holder | None:

@@ -14,7 +14,7 @@ import click
 from provd import configuration, places, services
 from provd.cli import background, holding, output, serving
 from provd.cli.command import Command, Failure, Usage, connected
-from provd.client import ProvdUnreachable
+from provd.client import ProvdUnreachable, RpcError
 from provd.reach import NAME_IT
 
 if TYPE_CHECKING:
@@ -97,8 +97,13 @@ def stop(timeout: float, at: Place) -> int:
             services.manager(service).stop()
         output.note(f"stopped {service.name}")
         return 0
-    with _there(at, socket, timeout) as client:
-        serving.end(client, timeout, places.state_dir(at.state))
+    state = places.state_dir(at.state)
+    try:
+        with _there(at, socket, timeout) as client:
+            serving.end(client, timeout, state)
+    except (ProvdUnreachable, RpcError) as error:
+        if not serving.has_no_room(error) or not serving.end_unheard(state, socket, timeout):
+            raise
     output.note("stopped")
     return 0
 
