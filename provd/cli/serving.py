@@ -12,9 +12,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from provd import __version__, elsewhere, places, services
-from provd.cli import background, holding, names, output
+from provd.cli import background, holding, names, output, records
 from provd.cli.command import Failure, Usage
-from provd.cli.process import NAP, Process, next_step
+from provd.cli.process import NAP, Process, next_step, outside
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 from provd.services import ServiceError
 
@@ -149,6 +149,7 @@ def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | No
         if root not in before:
             output.note(f"now watching {output.name(root)}")
     watches_any(client)
+    sees(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
     _differs(client, at, backend)
@@ -174,6 +175,30 @@ def _differs(client: Client, at: Place, backend: str | None) -> None:
     if place.named and read != place.path:
         message = f"{place.source} names {place.path}, and it runs with the configuration {read}"
         output.warn(f"{message}; to change that: provd restart{again}")
+
+
+def is_outside(client: Client) -> bool:
+    """Whether the daemon that answers sees other files than this command."""
+    return client.call("daemon.status").get("foreign") is True
+
+
+def sees(client: Client) -> None:
+    """Says so where the daemon that answers sees other files than whoever asked for it."""
+    if is_outside(client):
+        output.warn(f"{records.FOREIGN}: of paths it answers you unknown (namespace)")
+
+
+def began_in_here(*, was_outside: bool) -> None:
+    """Says so where a daemon was begun in another mount namespace than this command came from.
+
+    `was_outside`: the one before it saw other files.
+    """
+    if was_outside or outside() is not None:
+        output.warn(
+            "it runs in this mount namespace (of unshare, a container or a sandbox): it sees the files as they are in "
+            "here, and of paths it answers unknown (namespace) to whoever is outside; to have it there: provd stop, "
+            "then provd start outside"
+        )
 
 
 def watches_any(client: Client) -> None:

@@ -72,7 +72,7 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
     if service is None:
         serving.alone(socket, at)
         wanted = background.Wanted(places.state_dir(at.state), socket, directories, backend)
-        _in_the_background(wanted, at, timeout, "started")
+        _in_the_background(wanted, at, timeout, "started", was_outside=False)
     else:
         _no_backend(backend, service)
         _as_a_service(service, services.manager(service).start, socket, timeout, directories, "started")
@@ -122,6 +122,7 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
         _no_backend(backend, service)
     state = places.state_dir(at.state)
     done = "restarted" if service is not None and service.runs else "started"
+    was_outside = False
     if service is None:
         holding.must_be_own(state)
     _would_start(service, socket, timeout)
@@ -130,18 +131,21 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
         if client is not None:
             with client:
                 state = serving.same_state(client, at)
+                was_outside = serving.is_outside(client)
                 if service is None:  # what it could not start again is not ended
                     holding.must_be_own(state)
                 serving.end(client, timeout, state)
                 done = "restarted"
         elif service is None and (client := _elsewhere(at, socket, timeout)) is not None:
             with client:
+                was_outside = serving.is_outside(client)
                 serving.end(client, timeout, state)
                 done = "restarted"
         elif service is None:
             serving.alone(socket, at)
     if service is None:
-        _in_the_background(background.Wanted(state, socket, directories, backend), at, timeout, done)
+        wanted = background.Wanted(state, socket, directories, backend)
+        _in_the_background(wanted, at, timeout, done, was_outside=was_outside)
     else:
         _as_a_service(service, services.manager(service).restart, socket, timeout, directories, done)
     return 0
@@ -195,12 +199,13 @@ def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     return client
 
 
-def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str) -> None:
+def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str, *, was_outside: bool) -> None:
     pid, here = background.start(wanted, timeout)
     if here:
         output.note(f"{done} in the background (pid {pid}); it logs to {output.printable(wanted.log)}")
         with at.connect(timeout) as client:
             serving.watches_any(client)
+        serving.began_in_here(was_outside=was_outside)
         return
     with at.connect(timeout) as client:  # somebody else was quicker
         serving.already(client, at, wanted.roots, wanted.backend)
@@ -220,6 +225,7 @@ def _as_a_service(
         serving.add(client, directories)
         output.note(f"{done} {service.name} (pid {client.hello()['pid']})")
         serving.watches_any(client)
+        serving.sees(client)
 
 
 def _no_backend(backend: str | None, service: Service) -> None:

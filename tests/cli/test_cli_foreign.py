@@ -73,3 +73,21 @@ def test_an_audit_says_whose_files_it_compared(home: Home, inside: Callable[...,
     assert "you see other files than the daemon" in said.err
     assert json.loads(inside("audit", "--json", code=4).out)["foreign"] is True
     assert "foreign" not in json.loads(home.provd("audit", "--json").out)
+
+
+def test_a_daemon_that_is_begun_in_another_namespace_is_told_of(home: Home, inside: Callable[..., Result]) -> None:
+    already = inside("start", code=0).err
+    assert "already running" in already
+    assert "you see other files than the daemon" in already
+    assert "mount namespace" not in home.provd("start").err
+    pid = home.hello()["pid"]
+    said = inside("restart", code=0).err
+    assert "restarted in the background" in said
+    assert "it runs in this mount namespace" in said
+    assert "provd start outside" in said
+    assert home.hello()["pid"] != pid
+    assert "you see other files than the daemon" in home.provd("start").err
+    home.provd("stop")
+    assert "it runs in this mount namespace" in inside("start", code=0).err
+    home.provd("stop")
+    assert "mount namespace" not in home.provd("start").err
