@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from provd import holders
 from provd.cli.command import Failure
 from provd.cli.process import runs
+from provd.holders import Written
+from provd.places import START_LOCK_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from provd.holders import Written
 
 _COLUMNS: Final = 8
 
@@ -35,11 +35,8 @@ def holder(state: str) -> Holder | None:
     lock = holders.written(state)
     if lock is None or not lock.pid.isdigit():
         return None
-    try:
-        with open("/proc/locks", encoding="ascii", errors="replace") as locks:
-            pid = holding(lock, list(locks))
-    except OSError:  # another system: a daemon that ends empties the file
-        pid = int(lock.pid)
+    rows = _rows()
+    pid = int(lock.pid) if rows is None else holding(lock, rows)  # where no system tells: one that ends empties it
     return None if pid is None else Holder(pid, lock.socket)
 
 
@@ -60,6 +57,24 @@ def holding(lock: Written, rows: Iterable[str]) -> int | None:
         if inode == str(lock.inode) and (at == device or (words[4] == lock.pid and runs(int(lock.pid)))):
             return int(words[4])
     return None
+
+
+def starts(state: str) -> bool:
+    """Whether a `provd start` is at work on a state directory, as far as the system tells: a daemon is to come."""
+    try:
+        st = os.stat(os.path.join(state, START_LOCK_NAME))
+    except OSError:
+        return False
+    return holding(Written("", "", st.st_dev, st.st_ino), _rows() or []) is not None
+
+
+def _rows() -> list[str] | None:
+    """The table of locks; None on a system that has none."""
+    try:
+        with open("/proc/locks", encoding="ascii", errors="replace") as locks:
+            return list(locks)
+    except OSError:
+        return None
 
 
 def must_be_own(state: str) -> None:

@@ -7,6 +7,7 @@ It is the service only where it answers at the socket that this command means.
 from __future__ import annotations
 
 import functools
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,6 +15,7 @@ import click
 from provd import configuration, places, services
 from provd.cli import background, holding, output, serving
 from provd.cli.command import Command, Failure, Usage, connected
+from provd.cli.process import NAP
 from provd.client import ProvdUnreachable, RpcError
 from provd.reach import NAME_IT
 
@@ -183,16 +185,23 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
 def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     """Where nobody answers at the socket: the daemon that holds the lock of the state directory, None for none.
 
-    Raises Failure where that one does not answer either, or where it is not sure that it is meant.
+    One that starts just now is waited for. Raises Failure where that one does not answer either, or where it is not
+    sure that it is meant.
     """
     state = places.state_dir(at.state)
+    chosen = places.socket_place(at.socket, at.state).source in _CHOSEN
     held = holding.holder(state)
-    if held is None or (held.socket != socket and places.socket_place(at.socket, at.state).source in _CHOSEN):
+    if not chosen or at.state is not None:
+        deadline = time.monotonic() + timeout
+        while (not held.socket if held is not None else holding.starts(state)) and time.monotonic() < deadline:
+            time.sleep(NAP)
+            held = holding.holder(state)
+    if held is None or (held.socket != socket and chosen):
         return None
-    client = background.reached(held.socket, timeout) if held.socket not in {"", socket} else None
+    client = background.reached(held.socket, timeout) if held.socket else None
     if client is None:
         raise background.silent(held, state)
-    if at.state is None:
+    if at.state is None and held.socket != socket:
         client.close()
         message = f"no daemon is at {socket}, but one (pid {held.pid}) uses {state} and answers at {held.socket}"
         raise Failure(message, f"name its socket: --socket {held.socket}")
