@@ -315,11 +315,22 @@ class Client:
 
     def _vanished(self, error: Exception) -> ProvdUnreachable:
         why = "" if isinstance(error, EOFError) else f" ({error})"
+        hint = "start it again: provd start"
+        pid = self.peer_pid()
+        if pid and _runs(pid):
+            why += f", and its process {pid} still runs"
+            hint = "it ends, or has no descriptor left for a connection: try again, or end it (provd stop)"
         return ProvdUnreachable(
-            f"the daemon at {self.path} closed the connection before it answered{why}",
-            "start it again: provd start",
-            "closed",
+            f"the daemon at {self.path} closed the connection before it answered{why}", hint, "closed"
         )
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
+    except OSError:
+        return False
+    return True
 
 
 def _is_hello(answer: Any) -> bool:

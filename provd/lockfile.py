@@ -19,6 +19,7 @@ from typing import Final
 
 from provd import filesystems, places
 from provd.core import errors
+from provd.ownfile import NotAFile, open_file
 from provd.store.environment import full_or_unusable
 
 _PATIENCE: Final = 10.0
@@ -58,8 +59,7 @@ class StateDirectory:
         try:
             if all(map(places.is_ours, names)):  # a directory of others' things keeps its mode
                 os.chmod(path, 0o700)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._fd = os.open(os.path.join(path, places.LOCK_NAME), flags, 0o600)
+            self._fd = open_file(os.path.join(path, places.LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         except OSError as e:
             raise self._unusable(e) from e
         self._lock()
@@ -86,6 +86,8 @@ class StateDirectory:
             raise self._unusable(e) from e
 
     def _unusable(self, error: OSError) -> errors.ProvdError:
+        if isinstance(error, NotAFile):
+            return errors.StoreUnusable(f"the state directory {self.path} cannot be used: {error.strerror}", error.hint)
         told = full_or_unusable(error, self.path)
         if isinstance(told, errors.StoreFull):
             return told

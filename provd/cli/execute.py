@@ -273,7 +273,9 @@ def _tell(run: _Run) -> None:
         output.note("  others were at work, so none of it is kept as its doing: --write names what is")
     if not run.held.writes and len(run.changes.paths()) > _NAMED:
         output.note(f"  more than {_NAMED} paths are not kept as its doing: say --write DIR for that")
-    if not run.changes.whole:
+    if run.changes.foreign:
+        output.warn(f"{records.FOREIGN}: run a daemon in here to know, on a state of its own: provd start --state DIR")
+    elif not run.changes.whole:
         output.warn("incomplete: not all of it is watched, or events were lost; provd check answers by reading")
 
 
@@ -282,6 +284,8 @@ def _count(run: _Run, changed: int) -> str:
         return f"{output.count(changed, 'path', 'paths')} changed{'' if run.declared else ' meanwhile'}"
     if run.outcome == "aborted":
         return "nothing was started"
+    if run.changes.foreign:
+        return "what it changed is not known"
     if run.within:
         return f"nothing changed in {output.some([output.name(path) for path in run.within], _SHOWN)}"
     return "no watched directory is here, so nobody knows what changed: provd watch add DIR"
@@ -299,7 +303,7 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "complete": run.changes.whole and bool(run.within) and not run.trouble,
         "affects": run.affects,
         "verdicts": run.verdicts,
-        "trouble": run.trouble,
+        "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),
     }
     try:
         with usable(), open(report, "w", encoding="utf-8") as file:

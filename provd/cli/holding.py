@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from provd import holders
 from provd.cli import output
 from provd.cli.command import Failure
-from provd.cli.process import next_step
+from provd.cli.process import next_step, runs
 from provd.client import ProvdUnreachable
+from provd.holders import Written
+from provd.places import START_LOCK_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NOBODY: Final = frozenset({"absent", "stale", "file"})
 """Why nobody was reached, where nobody listens."""
+_COLUMNS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -34,19 +40,47 @@ def holder(state: str) -> Holder | None:
     lock = holders.written(state)
     if lock is None or not lock.pid.isdigit():
         return None
-    held = _held_by(lock.inode)
-    return None if held is not None and not held else Holder(int(lock.pid), lock.socket, lock.pid in (held or ()))
+    rows = _rows()
+    pid = int(lock.pid) if rows is None else holding(lock, rows)  # where no system tells: one that ends empties it
+    sure = rows is not None and str(pid) == lock.pid
+    return None if pid is None else Holder(pid, lock.socket, sure)
 
 
-def _held_by(inode: int) -> list[str] | None:
-    """The processes that hold a lock of a file, by their numbers here; None where no system tells."""
+def holding(lock: Written, rows: Iterable[str]) -> int | None:
+    """The process that holds that lock by the rows of /proc/locks, as it is numbered here; None where none does.
+
+    An inode is one file on one device only. But some file systems (btrfs, overlay) tell `stat` another device than they
+    have in that table: there it is held where the row has the very process that wrote itself into the file.
+    """
+    device = f"{os.major(lock.device):02x}:{os.minor(lock.device):02x}"
+    for row in rows:
+        words = (
+            row.split()
+        )  # number: kind, mode, way, pid, device:inode, start, end; of who waits "->" behind the number
+        if len(words) < _COLUMNS or words[1] != "FLOCK" or not words[4].isdigit():
+            continue
+        at, _, inode = words[5].rpartition(":")
+        if inode == str(lock.inode) and (at == device or (words[4] == lock.pid and runs(int(lock.pid)))):
+            return int(words[4])
+    return None
+
+
+def starts(state: str) -> bool:
+    """Whether a `provd start` is at work on a state directory, as far as the system tells: a daemon is to come."""
+    try:
+        st = os.stat(os.path.join(state, START_LOCK_NAME))
+    except OSError:
+        return False
+    return holding(Written("", "", st.st_dev, st.st_ino), _rows() or []) is not None
+
+
+def _rows() -> list[str] | None:
+    """The table of locks; None on a system that has none."""
     try:
         with open("/proc/locks", encoding="ascii", errors="replace") as locks:
-            rows = [line.split() for line in locks]
-    except OSError:  # another system: a daemon that ends empties the file
+            return list(locks)
+    except OSError:
         return None
-    held = [row for row in rows if "FLOCK" in row and any(word.endswith(f":{inode}") for word in row)]
-    return [row[row.index("FLOCK") + 3] for row in held]  # FLOCK  ADVISORY  WRITE  PID
 
 
 def bereft(error: ProvdUnreachable, held: Holder | None, socket: str) -> ProvdUnreachable:

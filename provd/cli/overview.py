@@ -47,6 +47,7 @@ _TOLD: Final = frozenset(
         "directories",
         "last_gap",
         "filesystem",
+        "all_ignored",
     )
 )
 _ENTRIES: Final = {"revoked": "in the archive"}

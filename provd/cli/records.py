@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+FOREIGN: Final = "you see other files than the daemon (another mount namespace or root directory)"
+"""What an answer means that says `foreign`."""
+
 MUTATIONS: Final = {
     "created": ("+", "green"),
     "modified": ("~", "yellow"),

@@ -7,6 +7,7 @@ It is the service only where it answers at the socket that this command means.
 from __future__ import annotations
 
 import functools
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,8 +15,8 @@ import click
 from provd import configuration, places, services
 from provd.cli import background, holding, output, serving
 from provd.cli.command import Command, Failure, Usage, connected
-from provd.cli.process import THERE
-from provd.client import ProvdUnreachable
+from provd.cli.process import NAP, THERE
+from provd.client import ProvdUnreachable, RpcError
 from provd.reach import NAME_IT
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
     if service is None:
         serving.alone(socket, at)
         wanted = background.Wanted(places.state_dir(at.state), socket, directories, backend)
-        _in_the_background(wanted, at, timeout, "started")
+        _in_the_background(wanted, at, timeout, "started", was_outside=False)
     else:
         _no_backend(backend, service)
         _as_a_service(service, services.manager(service).start, socket, timeout, directories, "started")
@@ -106,8 +107,13 @@ def _stop(timeout: float, at: Place) -> str:
         with serving.told():
             services.manager(service).stop()
         return f"stopped {service.name}"
-    with _there(at, socket, timeout) as client:
-        serving.end(client, timeout, places.state_dir(at.state))
+    state = places.state_dir(at.state)
+    try:
+        with _there(at, socket, timeout) as client:
+            serving.end(client, timeout, state)
+    except (ProvdUnreachable, RpcError) as error:
+        if not serving.has_no_room(error) or not serving.end_unheard(state, socket, timeout):
+            raise
     return "stopped"
 
 
@@ -125,6 +131,7 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
         _no_backend(backend, service)
     state = places.state_dir(at.state)
     done = "restarted" if service is not None and service.runs else "started"
+    was_outside = False
     if service is None:
         holding.must_be_own(state)
     _would_start(service, socket, timeout)
@@ -133,18 +140,21 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
         if client is not None:
             with client:
                 state = serving.same_state(client, at)
+                was_outside = serving.is_outside(client)
                 if service is None:  # what it could not start again is not ended
                     holding.must_be_own(state)
                 serving.end(client, timeout, state)
                 done = "restarted"
         elif service is None and (client := _elsewhere(at, socket, timeout)) is not None:
             with client:
+                was_outside = serving.is_outside(client)
                 serving.end(client, timeout, state)
                 done = "restarted"
         elif service is None:
             serving.alone(socket, at)
     if service is None:
-        _in_the_background(background.Wanted(state, socket, directories, backend), at, timeout, done)
+        wanted = background.Wanted(state, socket, directories, backend)
+        _in_the_background(wanted, at, timeout, done, was_outside=was_outside)
     else:
         _as_a_service(service, services.manager(service).restart, socket, timeout, directories, done)
     return 0
@@ -191,30 +201,38 @@ def _rebound(at: Place, socket: str, timeout: float) -> Client | None:
 def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     """Where nobody answers at the socket: the daemon that holds the lock of the state directory, None for none.
 
-    Raises Failure where that one does not answer either, or where it is not sure that it is meant.
+    One that starts just now is waited for. Raises Failure where that one does not answer either, or where it is not
+    sure that it is meant.
     """
     state = places.state_dir(at.state)
+    chosen = places.socket_place(at.socket, at.state).source in _CHOSEN
     held = holding.holder(state)
-    if held is None or (held.socket != socket and places.socket_place(at.socket, at.state).source in _CHOSEN):
+    if not chosen or at.state is not None:
+        deadline = time.monotonic() + timeout
+        while (not held.socket if held is not None else holding.starts(state)) and time.monotonic() < deadline:
+            time.sleep(NAP)
+            held = holding.holder(state)
+    if held is None or (held.socket != socket and chosen):
         return None
-    client = background.reached(held.socket, timeout) if held.socket not in {"", socket} else None
-    if client is None and (client := serving.rebound(state, timeout)) is not None and held.socket == socket:
-        return client
+    client = background.reached(held.socket, timeout) if held.socket else None
+    if client is None:
+        client = serving.rebound(state, timeout)
     if client is None:
         raise background.silent(held, state)
-    if at.state is None:
+    if at.state is None and held.socket != socket:
         client.close()
         message = f"no daemon is at {socket}, but one (pid {held.pid}) uses {state} and answers at {held.socket}"
         raise Failure(message, f"name its socket: --socket {held.socket}")
     return client
 
 
-def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str) -> None:
+def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, done: str, *, was_outside: bool) -> None:
     pid, here = background.start(wanted, timeout)
     if here:
         output.note(f"{done} in the background (pid {pid}); it logs to {output.printable(wanted.log)}")
         with at.connect(timeout) as client:
             serving.watches_any(client)
+        serving.began_in_here(was_outside=was_outside)
         return
     with at.connect(timeout) as client:  # somebody else was quicker
         serving.already(client, at, wanted.roots, wanted.backend)
@@ -234,6 +252,7 @@ def _as_a_service(
         serving.add(client, directories)
         output.note(f"{done} {service.name} (pid {client.hello()['pid']})")
         serving.watches_any(client)
+        serving.sees(client)
 
 
 def _no_backend(backend: str | None, service: Service) -> None:

@@ -145,14 +145,16 @@ def _pages(client: Client, answer: Json, asked: Json, story: Story, as_json: boo
         if as_json:
             output.line_json(page)
         # Of the whole log, places that are not watched are of no concern: objects and entries are not watched.
-        whole = whole and bool(page.get("complete") or (not asked and page.get("uncovered")))
+        whole = whole and bool(page.get("complete") or (not asked and (page.get("uncovered") or page.get("foreign"))))
         for record in page["records"]:
             take(record)
         if not page.get("more") or page["clock"] == clock:
             break
         clock = page["clock"]
     uncovered = [records.uncovered(place) for place in page.get("uncovered") or []] if asked else []
-    if uncovered:
+    if asked and page.get("foreign"):
+        story.reasons[records.FOREIGN] = None
+    elif uncovered:
         shown = output.some(uncovered, _REASONS, records.number(page, "uncovered_more"))
         story.reasons[f"not wholly watched: {shown}"] = None
     elif not whole and not story.reasons:

@@ -10,6 +10,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
+from provd.ownfile import open_file
 from provd.services import owned, plist
 from provd.services.base import Plan, Service, ServiceError
 from provd.services.runner import MISSING, QUICK, SLOW, Ran, run
@@ -64,7 +65,7 @@ class Launchd:
     def service(self) -> Service | None:
         """The agent as launchd knows it; None where it is not installed."""
         try:
-            with open(self.file, "rb") as file:
+            with open(open_file(self.file, os.O_RDONLY), "rb") as file:
                 command = plist.command_of(file.read())
         except OSError:
             return None

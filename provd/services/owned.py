@@ -11,6 +11,7 @@ import os
 import re
 from typing import Final
 
+from provd.ownfile import NotAFile, open_file
 from provd.services.base import ServiceError
 from provd.umask import usable
 
@@ -46,10 +47,14 @@ def untouched(text: str) -> bool:
 def read(path: str) -> str | None:
     """The text of a file; None where there is none. Raises ServiceError."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        if os.path.realpath(path) == os.devnull:  # systemd's way to mask a unit
+            return ""
+        with open(open_file(path, os.O_RDONLY), encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except FileNotFoundError:
         return None
+    except NotAFile as error:
+        raise ServiceError(str(error.strerror), error.hint) from None
     except OSError as error:
         raise ServiceError(f"cannot read {path}: {error.strerror}", "look at what stands there") from None
 

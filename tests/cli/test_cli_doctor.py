@@ -56,6 +56,7 @@ _TOLD: list[tuple[str, str, Json, str, str]] = [
     ("version", "warn", {"version": "9.9", "package": "/else/where"}, "9.9", "provd restart"),
     ("store.aside", "warn", {"set_aside": "/s/store.unusable-1"}, "/s/store.unusable-1", "rm -r /s/store.unusable-1"),
     ("store.migrated", "warn", {"migrated": {"kept": "/s/store.format-1", "from": 1}}, "/s/store.format-1", "restart"),
+    ("store.astray", "fail", {"store": {"unusable": "it was moved"}}, "was moved", "provd export"),
     ("store.reopened", "warn", {"store": {"reopened": 2}}, "opened again 2 times", "dmesg"),
     ("store.map", "warn", {"bytes": 900 * 1024**2, "store": {"map_bytes": 1024**3}}, "900.0 MiB", "map_gib = 2"),
     ("roots.none", "warn", {"roots": []}, "nothing is watched", "provd watch add DIR"),
@@ -157,6 +158,13 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         _root(state="degraded", coverage="none", uncovered=_places(_LIMIT, "/r"), why=_LIMIT),
         "/r is not watched",
         "sudo sysctl fs.inotify.max_user_watches=524288",
+    ),
+    (
+        "root.ignored",
+        "warn",
+        _root(all_ignored=True, ignore=[".git/", "*"]),
+        "nothing of /r is watched",
+        "provd watch add /r --ignore .git/",
     ),
     (
         "root.doubted",

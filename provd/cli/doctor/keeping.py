@@ -117,6 +117,13 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
 
 
 def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
+    if "unusable" in told:
+        yield fail(
+            "store.astray",
+            "the store was moved or removed under the daemon: changes are refused (store.unusable), questions go on",
+            output.printable(str(told["unusable"])),
+            "put it back; or provd export --all > FILE, then provd restart",
+        )
     if times_reopened := number(told, "reopened"):
         yield warn(
             "store.reopened",
