@@ -53,7 +53,7 @@ def read(path: str) -> str | None:
     except FileNotFoundError:
         return None
     except NotAFile as error:
-        raise ServiceError(error.strerror, error.hint) from None
+        raise ServiceError(str(error.strerror), error.hint) from None
     except OSError as error:
         raise ServiceError(f"cannot read {path}: {error.strerror}", "look at what stands there") from None
 
