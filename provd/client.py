@@ -22,13 +22,16 @@ from provd.reach import ProvdUnreachable, Silent, connect, stranger
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["MAX_LINE", "PROTOCOL", "Client", "ProvdUnreachable", "RpcError", "local_path", "wire_path"]
+__all__ = ["MAX_LINE", "MAX_VALUE", "PROTOCOL", "Client", "ProvdUnreachable", "RpcError", "local_path", "wire_path"]
 
 Json = dict[str, Any]
 WirePath = str | dict[str, str]
 
 PROTOCOL: Final = 1
 MAX_LINE: Final = 16 * 1024 * 1024
+"""Bytes of a request or an answer."""
+MAX_VALUE: Final = 8 * 1024 * 1024
+"""Bytes of a value as JSON."""
 _PIECE: Final = 65536  # below malloc's threshold for mapping memory anew at each read
 _TRIES: Final = 60  # a question is often answered before a sleeping process would have been woken
 
@@ -190,7 +193,11 @@ class Client:
         return answer
 
     def put(self, key: str, **params: Any) -> Json:
-        """Store an entry: `value=` (left out: an entry without one), `deps=`, `fetched_at=`, and so on."""
+        """Store an entry: `value=` (left out: an entry without one), `deps=` (`[]`: it rests on nothing), and so on.
+
+        When its sources were read is said by a digest for each dependency, by `fetched_at=` (a clock taken before), or
+        by `as_of="put"`: the value is true of what is there now. Else it is RpcError `clock.missing`.
+        """
         answer: Json = self.call("entry.put", key=key, **params)
         return answer
 

@@ -17,12 +17,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from provd.cli.command import Failure
-from provd.cli.holding import Holder, holder, must_be_own
+from provd.cli import output
+from provd.cli.command import Failure, least
+from provd.cli.holding import Holder, anew, holder, must_be_own
 from provd.cli.process import NAP, hung, next_step
 from provd.client import Client, ProvdUnreachable
 from provd.ownfile import NotAFile, open_file
-from provd.places import LOG_NAME, START_LOCK_NAME
+from provd.places import LOG_NAME, START_LOCK_NAME, shut
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
@@ -67,12 +68,12 @@ class Wanted:
 
 
 def reached(path: str, timeout: float) -> Client | None:
-    """A connection to the daemon at `path`; None where nobody listens there.
+    """A connection to the daemon at `path`; None where nobody listens there. `timeout`: seconds for each answer.
 
     Raises ProvdUnreachable where somebody may: silent, forbidden, not provd.
     """
     try:
-        client = Client(path, timeout)
+        client = Client(path, least(timeout))
     except ProvdUnreachable:
         if _nobody(path):
             return None
@@ -85,6 +86,7 @@ def reached(path: str, timeout: float) -> Client | None:
         if _nobody(path):  # it ended while it was asked
             return None
         raise hung(error, pid) from None
+    client.timeout = timeout
     return client
 
 
@@ -102,6 +104,8 @@ def silent(held: Holder, state: str) -> Failure:
     """The failure where a daemon holds the lock of a state directory and cannot be reached."""
     where = held.socket or "any socket yet"
     message = f"another daemon (pid {held.pid}) uses the state directory {state} and does not answer at {where}"
+    if held.socket and _nobody(held.socket):
+        return Failure(message, anew(held))
     return Failure(message, next_step(held.pid, f"see what it logs, or end it: kill {held.pid}"))
 
 
@@ -169,7 +173,9 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
         raise Failure(f"the state directory {state} cannot be used: {error.strerror}", error.hint) from None
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
-        hint = _FREE if error.errno in _FULL else "see who may write there, or give another --state"
+        closed = shut(state)
+        hint = f"chmod 700 {output.quoted(closed)}" if closed else "see who may write there, or give another --state"
+        hint = _FREE if error.errno in _FULL else hint
         raise Failure(message, hint) from None
     try:
         while not _locked(lock):

@@ -18,6 +18,7 @@ from provd.cli import action, changed, child, codes, completing, hints, names, o
 from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
 from provd.cli.held import Held
 from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
+from provd.umask import usable
 
 if TYPE_CHECKING:
     from provd.cli.changed import Changes
@@ -81,7 +82,7 @@ def exec_(
         output.warn(f"{error.message}; it is run all the same, and nobody will know what it changed")
         return _only_run(command)
     except RpcError as error:
-        message, hint = hints.refusal(error)
+        message, hint = hints.refusal(hints.unguarded(error, params["writes"]))
         raise Failure(f"{message}{_NOT_RUN} [{error.code}]", hint) from None
     try:
         code = _run(command, run)
@@ -240,7 +241,7 @@ def _ask(run: _Run) -> None:
 
 def _code(code: int, run: _Run) -> int:
     """The command's code, unless that would say that all is well where a write is known to nobody."""
-    objects = [write for write in run.held.writes if isinstance(write, str) and names.is_object(write)]
+    objects = [write for write in run.held.writes if names.is_object(write)]
     if not run.lost or not objects:
         return code
     shown = output.some([output.name(write) for write in objects], _SHOWN)
@@ -258,7 +259,9 @@ def _tell(run: _Run) -> None:
         output.warn(f"what it changed is not known: {run.trouble}")
         return
     newest = run.changes.newest()
-    output.note(f"provd: action {run.doing} {run.outcome}: {_count(run, len(newest))}")
+    begun = run.held.ids[0]
+    aside = f" (begun as record {begun})" if run.doing != begun else ""
+    output.note(f"provd: action {run.doing} {run.outcome}{aside}: {_count(run, len(newest))}")
     for mutation in newest[-_SHOWN:]:
         output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
     if len(newest) > _SHOWN:
@@ -303,7 +306,7 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),
     }
     try:
-        with open(report, "w", encoding="utf-8") as file:
+        with usable(), open(report, "w", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
     except OSError as error:
         message = f"the report could not be written: {report}: {error.strerror}"

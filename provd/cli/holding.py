@@ -1,4 +1,4 @@
-"""Whose a state directory is, and which daemon holds its lock now.
+"""Whose a state directory is, which daemon holds its lock now, and whether that one's socket is gone.
 
 Rule: the lock itself is never tried, since that could refuse a daemon that starts. What stands in its file is only
 believed while the lock is held: a daemon that was killed leaves it there.
@@ -11,23 +11,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from provd import holders
+from provd.cli import output
 from provd.cli.command import Failure
-from provd.cli.process import runs
+from provd.cli.process import next_step, runs
+from provd.client import ProvdUnreachable
 from provd.holders import Written
 from provd.places import START_LOCK_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+NOBODY: Final = frozenset({"absent", "stale", "file"})
+"""Why nobody was reached, where nobody listens."""
 _COLUMNS: Final = 8
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that holds the lock, and its socket, "" while it has none."""
+    """The process that holds the lock, and its socket, "" while it has none; `sure`: the kernel says the same."""
 
     pid: int
     socket: str
+    sure: bool = False
 
 
 def holder(state: str) -> Holder | None:
@@ -36,8 +41,10 @@ def holder(state: str) -> Holder | None:
     if lock is None or not lock.pid.isdigit():
         return None
     rows = _rows()
-    pid = int(lock.pid) if rows is None else holding(lock, rows)  # where no system tells: one that ends empties it
-    return None if pid is None else Holder(pid, lock.socket)
+    held = None if rows is None else holding(lock, rows)
+    if rows is not None and held is None:
+        return None  # where no system tells, it is held: a daemon that ends empties the file
+    return Holder(int(lock.pid), lock.socket, held == int(lock.pid))
 
 
 def holding(lock: Written, rows: Iterable[str]) -> int | None:
@@ -48,9 +55,8 @@ def holding(lock: Written, rows: Iterable[str]) -> int | None:
     """
     device = f"{os.major(lock.device):02x}:{os.minor(lock.device):02x}"
     for row in rows:
-        words = (
-            row.split()
-        )  # number: kind, mode, way, pid, device:inode, start, end; of who waits "->" behind the number
+        # Number, kind, mode, way, pid, device:inode, start, end; who waits for one has "->" before the kind.
+        words = row.split()
         if len(words) < _COLUMNS or words[1] != "FLOCK" or not words[4].isdigit():
             continue
         at, _, inode = words[5].rpartition(":")
@@ -75,6 +81,19 @@ def _rows() -> list[str] | None:
             return list(locks)
     except OSError:
         return None
+
+
+def bereft(error: ProvdUnreachable, held: Holder | None, socket: str) -> ProvdUnreachable:
+    """The same, of kind `gone` and with what to do, where a daemon runs that had this socket and has it no more."""
+    if held is None or held.socket != socket or error.kind not in NOBODY:
+        return error
+    return ProvdUnreachable(f"process {held.pid} runs, its socket is gone: {socket}", anew(held), "gone")
+
+
+def anew(held: Holder) -> str:
+    """What to do so that a daemon makes its socket anew, which it does where nothing lies at its path."""
+    away = f"move away what lies at {output.quoted(held.socket)}, then " if os.path.lexists(held.socket) else ""
+    return next_step(held.pid, f"{away}kill -HUP {held.pid}: it makes its socket anew")
 
 
 def must_be_own(state: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from provd import __version__, elsewhere, places, services
 from provd.cli import background, holding, names, output, records
-from provd.cli.command import Failure, Usage
+from provd.cli.command import GREETING, Failure, Usage
 from provd.cli.process import NAP, Process, next_step, outside
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 from provd.services import ServiceError
@@ -118,6 +118,30 @@ def answer(socket: str, timeout: float) -> Client:
         if time.monotonic() >= deadline:
             raise Failure(f"the service runs and does not answer at {socket}", "see where it answers: provd doctor")
         time.sleep(NAP)
+
+
+def rebound(state: str, timeout: float) -> Client | None:
+    """A connection to the daemon that holds a state and has lost its socket: it is told to make it anew.
+
+    None where it did not lose it, where it ends, or where it does not answer in time. Only who the kernel says
+    holds the lock is told.
+    """
+    held = holding.holder(state)
+    if held is None or not held.sure or not held.socket or os.path.lexists(held.socket):
+        return None
+    try:
+        os.kill(held.pid, signal.SIGHUP)
+    except OSError:  # another user's, or it has ended
+        return None
+    deadline = time.monotonic() + min(timeout, GREETING)
+    while time.monotonic() < deadline and holding.holder(state) == held:
+        client = background.reached(held.socket, max(NAP, deadline - time.monotonic()))
+        if client is not None:
+            client.timeout = timeout
+            output.note(f"the socket of process {held.pid} was gone, and it has made it anew: {held.socket}")
+            return client
+        time.sleep(NAP)
+    return None
 
 
 def alone(socket: str, at: Place) -> None:
@@ -265,7 +289,7 @@ def end_unheard(state: str, socket: str, timeout: float) -> bool:
     Raises Failure where its process does not end in time.
     """
     held = holding.holder(state)
-    if held is None or held.socket != socket:
+    if held is None or not held.sure or held.socket != socket:
         return False
     with Process(held.pid) as process:
         if holding.holder(state) != held:  # from here on that number means this very process

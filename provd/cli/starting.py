@@ -15,7 +15,7 @@ import click
 from provd import configuration, places, services
 from provd.cli import background, holding, output, serving
 from provd.cli.command import Command, Failure, Usage, connected
-from provd.cli.process import NAP
+from provd.cli.process import NAP, THERE
 from provd.client import ProvdUnreachable, RpcError
 from provd.reach import NAME_IT
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _CHOSEN: Final = ("--socket", "$PROVD_SOCKET")
 """Where a socket comes from that is meant whatever the state directory is."""
-_NOBODY: Final = frozenset({"absent", "stale", "file"})
-"""Why nobody was reached, where nobody is there."""
 _PATIENCE: Final = 60.0
 """Seconds until a daemon should answer: it may have a big store to open."""
 _SOON: Final = 5.0
@@ -65,7 +63,7 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
     """
     directories = serving.directories(roots)
     socket = places.socket_path(at.socket, at.state)
-    client = background.reached(socket, timeout)
+    client = background.reached(socket, timeout) or _rebound(at, socket, timeout)
     if client is not None:
         with client:
             serving.already(client, at, directories, backend)
@@ -87,18 +85,28 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
 )
 @connected
 def stop(timeout: float, at: Place) -> int:
-    """Stop the daemon and wait until its process has ended. Exit: 0 stopped, 3 there was none.
+    """Stop the daemon and wait until its process has ended. Exit: 0 stopped, 3 there was none, 5 it does not end.
 
     A service stays installed: it starts again with the next login or boot, or by provd start. Where a
     file system that does not answer holds the process, it is stopped once its state is free, and that is said.
     """
+    try:
+        output.note(_stop(timeout, at))
+    except ProvdUnreachable as error:
+        if error.kind in THERE:  # 3 is for those who want none, and here is one
+            raise Failure(error.message, error.hint) from None
+        raise
+    return 0
+
+
+def _stop(timeout: float, at: Place) -> str:
+    """Stops it, and says what was stopped."""
     socket = places.socket_path(at.socket, at.state)
     service = serving.meant(socket)
     if service is not None and service.runs and serving.is_ours(service) and serving.runs_it(service, socket, timeout):
         with serving.told():
             services.manager(service).stop()
-        output.note(f"stopped {service.name}")
-        return 0
+        return f"stopped {service.name}"
     state = places.state_dir(at.state)
     try:
         with _there(at, socket, timeout) as client:
@@ -106,8 +114,7 @@ def stop(timeout: float, at: Place) -> int:
     except (ProvdUnreachable, RpcError) as error:
         if not serving.has_no_room(error) or not serving.end_unheard(state, socket, timeout):
             raise
-    output.note("stopped")
-    return 0
+    return "stopped"
 
 
 @click.command(cls=Command, examples=("provd restart                  # after an upgrade",))
@@ -164,7 +171,9 @@ def _would_start(service: Service | None, socket: str, timeout: float) -> None:
             return
         with client:
             place = places.config_place() if service is None else serving.configuration_of(client)
-    except ProvdUnreachable:
+    except ProvdUnreachable as error:
+        if service is None and error.kind in THERE:  # it could not be told to stop either
+            raise
         return  # one that hangs is nothing to keep
     serving.configured(place)
 
@@ -174,12 +183,19 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
         return at.connect(timeout)
     except ProvdUnreachable as error:
         # one that is there and does not answer is the one that is meant
-        client = _elsewhere(at, socket, timeout) if error.kind in _NOBODY else None
+        client = _elsewhere(at, socket, timeout) if error.kind in {*holding.NOBODY, "gone"} else None
         if client is not None:
             return client
-        if error.kind in _NOBODY and error.elsewhere is None:
+        if error.kind in holding.NOBODY and error.elsewhere is None:
             raise ProvdUnreachable(error.message, f"nothing has to be stopped here, or {NAME_IT}", error.kind) from None
         raise
+
+
+def _rebound(at: Place, socket: str, timeout: float) -> Client | None:
+    """The daemon that had this socket and lost it, if it is so; it has made it anew."""
+    state = places.state_dir(at.state)
+    held = holding.holder(state)
+    return serving.rebound(state, timeout) if held is not None and held.socket == socket else None
 
 
 def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
@@ -199,6 +215,8 @@ def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     if held is None or (held.socket != socket and chosen):
         return None
     client = background.reached(held.socket, timeout) if held.socket else None
+    if client is None and (client := serving.rebound(state, timeout)) is not None and held.socket == socket:
+        return client
     if client is None:
         raise background.silent(held, state)
     if at.state is None and held.socket != socket:

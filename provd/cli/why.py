@@ -13,6 +13,7 @@ import click
 from provd.cli import account, asking, names, nothing, output, records, verdicts
 from provd.cli.causes import Tree
 from provd.cli.command import Command, connected, json_option, root_option, scope_option
+from provd.cli.exact import ExactClient, exact_json
 from provd.cli.story import Story
 from provd.cli.timeline import Timeline
 from provd.client import RpcError, wire_path
@@ -58,18 +59,17 @@ def why(
     the pages of the log, one a line.
     """
     where = names.Scope(root, scope)
-    wanted = names.key(key)
-    with at.connect(asking.patience(timeout_ms)) as client:
+    with at.connect(asking.patience(timeout_ms), ExactClient) as client:
         place = where.params(client)
         manner = asking.manner(verify, timeout_ms, no_revalidate) | place
-        answer = _explained(client, wanted, manner)
+        answer = _explained(client, key, manner)
         if as_json:
-            output.line_json(answer)
+            output.line_written(exact_json(answer, ", ", ": "))
         story, faults = _followed(client, answer, manner, as_json)
         if not as_json:
-            for text in _told(answer, wanted, story, faults, strict=no_revalidate):
+            for text in _told(answer, key, story, faults, strict=no_revalidate):
                 output.line(text)
-            nothing.tell_missing(client, [(wanted, answer)], place)
+            nothing.tell_missing(client, [(key, answer)], place)
     return verdicts.exit_code([answer])
 
 

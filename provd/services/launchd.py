@@ -14,6 +14,7 @@ from provd.ownfile import open_file
 from provd.services import owned, plist
 from provd.services.base import Plan, Service, ServiceError
 from provd.services.runner import MISSING, QUICK, SLOW, Ran, run
+from provd.umask import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +113,8 @@ class Launchd:
         Raises ServiceError.
         """
         self.prepare(plan)
-        os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
+        with usable():
+            os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
         changed = owned.replace(self.file, self.text(plan), _ADVICE)
         if changed:
             yield f"wrote {self.file}"

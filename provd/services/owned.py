@@ -13,6 +13,7 @@ from typing import Final
 
 from provd.ownfile import NotAFile, open_file
 from provd.services.base import ServiceError
+from provd.umask import usable
 
 _MARK: Final = re.compile(
     r"\A(?P<head>.*?)[^\n]*Written by provd service install \((?P<sum>[0-9a-f]{16})\)[^\n]*\n", re.DOTALL
@@ -84,7 +85,8 @@ def replace(path: str, text: str, advice: str) -> bool:
     check(path, advice)
     new = f"{path}.new"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with usable():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(new, "w", encoding="utf-8", errors="surrogateescape") as file:
             os.fchmod(file.fileno(), _MODE)
             file.write(text)

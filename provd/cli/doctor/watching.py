@@ -58,7 +58,12 @@ def _root(root: dict[str, Any], rows: Sequence[dict[str, Any]], now: int) -> Ite
     state, coverage, backend = (roots.word(root, field) for field in ("state", "coverage", "backend"))
     if state == "gone":
         quoted = output.quoted(os.fsdecode(local_path(root.get("path", "?"))))
-        yield fail("root.gone", f"{name} is gone", roots.meaning(root), f"bring it back, or: provd watch rm {quoted}")
+        if there := os.path.isdir(local_path(root.get("path", "?"))):
+            next_step = f"watch the one that stands there now: provd watch add {quoted}"
+        else:
+            next_step = f"bring it back, or: provd watch rm {quoted}"
+        what = f"{name} is another directory than the one that was watched" if there else f"{name} is gone"
+        yield fail("root.gone", what, roots.meaning(root), next_step)
         return
     if state == "scanning":
         gap = root.get("last_gap")
