@@ -174,11 +174,8 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
         closed = shut(state)
-        hint = "see who may write there, or give another --state"
-        if error.errno in _FULL:
-            hint = _FREE
-        elif closed:
-            hint = f"chmod 700 {output.quoted(closed)}"
+        hint = f"chmod 700 {output.quoted(closed)}" if closed else "see who may write there, or give another --state"
+        hint = _FREE if error.errno in _FULL else hint
         raise Failure(message, hint) from None
     try:
         while not _locked(lock):

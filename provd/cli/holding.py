@@ -41,9 +41,10 @@ def holder(state: str) -> Holder | None:
     if lock is None or not lock.pid.isdigit():
         return None
     rows = _rows()
-    pid = int(lock.pid) if rows is None else holding(lock, rows)  # where no system tells: one that ends empties it
-    sure = rows is not None and str(pid) == lock.pid
-    return None if pid is None else Holder(pid, lock.socket, sure)
+    held = None if rows is None else holding(lock, rows)
+    if rows is not None and held is None:
+        return None  # where no system tells, it is held: a daemon that ends empties the file
+    return Holder(int(lock.pid), lock.socket, held == int(lock.pid))
 
 
 def holding(lock: Written, rows: Iterable[str]) -> int | None:
@@ -54,9 +55,8 @@ def holding(lock: Written, rows: Iterable[str]) -> int | None:
     """
     device = f"{os.major(lock.device):02x}:{os.minor(lock.device):02x}"
     for row in rows:
-        words = (
-            row.split()
-        )  # number: kind, mode, way, pid, device:inode, start, end; of who waits "->" behind the number
+        # Number, kind, mode, way, pid, device:inode, start, end; who waits for one has "->" before the kind.
+        words = row.split()
         if len(words) < _COLUMNS or words[1] != "FLOCK" or not words[4].isdigit():
             continue
         at, _, inode = words[5].rpartition(":")

@@ -289,7 +289,7 @@ def end_unheard(state: str, socket: str, timeout: float) -> bool:
     Raises Failure where its process does not end in time.
     """
     held = holding.holder(state)
-    if held is None or held.socket != socket:
+    if held is None or not held.sure or held.socket != socket:
         return False
     with Process(held.pid) as process:
         if holding.holder(state) != held:  # from here on that number means this very process

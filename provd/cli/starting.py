@@ -215,8 +215,8 @@ def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     if held is None or (held.socket != socket and chosen):
         return None
     client = background.reached(held.socket, timeout) if held.socket else None
-    if client is None:
-        client = serving.rebound(state, timeout)
+    if client is None and (client := serving.rebound(state, timeout)) is not None and held.socket == socket:
+        return client
     if client is None:
         raise background.silent(held, state)
     if at.state is None and held.socket != socket:

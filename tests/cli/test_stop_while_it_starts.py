@@ -33,8 +33,8 @@ class Looks:
         monkeypatch.setattr(holding, "holder", lambda _: self._found.pop(0) if len(self._found) > 1 else self._found[0])
         monkeypatch.setattr(holding, "starts", lambda _: begun)
         monkeypatch.setattr(background, "reached", lambda path, _timeout: f"client of {path}")
-        monkeypatch.setattr(time, "sleep", self._sleep)
-        monkeypatch.setattr(time, "monotonic", lambda: self.slept)
+        monkeypatch.setattr("provd.cli.starting.time.sleep", self._sleep)
+        monkeypatch.setattr("provd.cli.starting.time.monotonic", lambda: self.slept)
 
     def _sleep(self, seconds: float) -> None:
         self.slept += seconds
