@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest

@@ -117,7 +117,7 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
 
 
 def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
-    if "unusable" in told:
+    if "unusable" in told and not facts.directory.gone:  # else the whole directory is, and that was said
         yield fail(
             "store.astray",
             "the store was moved or removed under the daemon: changes are refused (store.unusable), questions go on",
