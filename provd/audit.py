@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from provd.core.dependency import Kind
+from provd.core.dependency import Kind, up_to
 from provd.core.entry import lies_in
 from provd.core.mutation import DIRECTORY, FILE, LINK
 from provd.core.reading import Found, Reading, Signature
@@ -31,6 +31,7 @@ _SLICE: Final = 256
 _DIRECTORIES: Final = 16
 """Directories that are listed and compared at once."""
 _ROUNDS: Final = 3
+_IS_DIRECTORY: Final = True
 _PATIENCE: Final = 600.0
 _LISTING: Final = 30.0
 MOST_TOLD: Final = 64
@@ -44,6 +45,9 @@ APART: Final = "on it lies another file system, which may hang and is not watche
 RESTLESS: Final = "it changed each time that it was looked at"
 GONE: Final = "the root is gone"
 UNWATCHED: Final = "no root holds it, so the log knows nothing of it"
+BESIDE: Final = "no root holds it: only the roots in it were looked at"
+IGNORED: Final = "the rules of its root leave it out, so the log knows nothing of it"
+ALL_IGNORED: Final = "the rules of the root leave out all that is in it"
 
 State = tuple[str, int, int, int, int]
 """The parts of a `core.mutation.State`: sort, size, times of modification and change (ns), inode."""
@@ -79,12 +83,14 @@ Mismatch = dict[str, Any]
 class _Walked:
     """What a comparison of trees with the table came to.
 
-    `files` were compared, `digests` is what the table has of them and at which state, `mismatches` is what differs, and
+    `files` were compared, `digests` is what the table has of them and at which state, `mismatches` is what differs,
+    `ignored` is how many names the rules left out (what lies below them is not counted), and
     `skipped` is what was not looked at and why.
     """
 
     def __init__(self) -> None:
         self.files: set[bytes] = set()
+        self.ignored = 0
         self.digests: dict[bytes, tuple[State, bytes]] = {}
         self.mismatches: list[Mismatch] = []
         self.skipped: dict[bytes, str] = {}
@@ -122,8 +128,8 @@ class Audit:
         """Compares `roots` with the table, and what entries of `scope` (None: all) and the table have digests of.
 
         At most `sample` files are read for that; `skipped` is what the caller leaves out, and why. Returns `{files,
-        mismatches, skipped: {count, places: [{path, why}]}}`: how many were compared, what differs, and what was not
-        looked at.
+        read, ignored, mismatches, skipped: {count, places: [{path, why}]}}`: how many files were compared and how many
+        of them read, how many names the rules leave out, what differs, and what was not looked at.
         """
         walked = await self._compare(roots)
         walked.skipped |= skipped
@@ -137,7 +143,17 @@ class Audit:
         for at in range(0, len(wanted), _SLICE):
             walked.mismatches += await self._reread({r: believed[r] for r in wanted[at : at + _SLICE]}, walked.skipped)
         files = (walked.files | {reading.path for reading in wanted}) - walked.skipped.keys()
-        return {"files": len(files), "mismatches": walked.mismatches, "skipped": _told(walked.skipped)}
+        return {
+            "files": len(files),
+            "read": len({reading.path for reading in wanted} - walked.skipped.keys()),
+            "ignored": walked.ignored,
+            "mismatches": walked.mismatches,
+            "skipped": _told(walked.skipped),
+        }
+
+    def leaves_out(self, path: bytes, root: bytes) -> bool:
+        """Whether a place in a root is left out, or lies in one that is."""
+        return any(self._ignored(place, _IS_DIRECTORY) for place in up_to(root, path))
 
     def counts(self, roots: Sequence[bytes]) -> dict[bytes, int] | None:
         """How many files the table has below each root; None where counting would take long. Not for the loop."""
@@ -194,6 +210,7 @@ class Audit:
                 for name in names.keys() | rows.keys():
                     path, now, row = prefix + name, names.get(name), rows.get(name)
                     if self._ignored(path, now is not None and now[0] == DIRECTORY):
+                        walked.ignored += now is not None
                         continue
                     if now == _MOUNTED:
                         walked.skipped[path] = APART

@@ -23,11 +23,24 @@ from provd.reach import ProvdUnreachable, Silent, connect, stranger
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["MAX_LINE", "PROTOCOL", "Client", "ProvdUnreachable", "RpcError", "WirePath", "local_path", "wire_path"]
+__all__ = [
+    "MAX_LINE",
+    "MAX_VALUE",
+    "PROTOCOL",
+    "Client",
+    "ProvdUnreachable",
+    "RpcError",
+    "WirePath",
+    "local_path",
+    "wire_path",
+]
 
 Json = dict[str, Any]
 
 MAX_LINE: Final = 16 * 1024 * 1024
+"""Bytes of a request or an answer."""
+MAX_VALUE: Final = 8 * 1024 * 1024
+"""Bytes of a value as JSON."""
 _PIECE: Final = 65536  # below malloc's threshold for mapping memory anew at each read
 _decode: Final = json.JSONDecoder().decode
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -180,7 +193,11 @@ class Client:
         return answer
 
     def put(self, key: str, **params: Any) -> Json:
-        """Store an entry: `value=` (left out: an entry without one), `deps=`, `fetched_at=`, and so on."""
+        """Store an entry: `value=` (left out: an entry without one), `deps=` (`[]`: it rests on nothing), and so on.
+
+        When its sources were read is said by a digest for each dependency, by `fetched_at=` (a clock taken before), or
+        by `as_of="put"`: the value is true of what is there now. Else it is RpcError `clock.missing`.
+        """
         answer: Json = self.call("entry.put", key=key, **params)
         return answer
 
@@ -319,11 +336,22 @@ class Client:
 
     def _vanished(self, error: Exception) -> ProvdUnreachable:
         why = "" if isinstance(error, EOFError) else f" ({error})"
+        hint = "start it again: provd start"
+        pid = self.peer_pid()
+        if pid and _runs(pid):
+            why += f", and its process {pid} still runs"
+            hint = "it ends, or has no descriptor left for a connection: try again, or end it (provd stop)"
         return ProvdUnreachable(
-            f"the daemon at {self.path} closed the connection before it answered{why}",
-            "start it again: provd start",
-            "closed",
+            f"the daemon at {self.path} closed the connection before it answered{why}", hint, "closed"
         )
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
+    except OSError:
+        return False
+    return True
 
 
 def _refusal(error: Json) -> RpcError:

@@ -12,6 +12,7 @@ import faulthandler
 import os
 import resource
 import secrets
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -61,6 +62,8 @@ def main(settings: Settings, *, bound: bool) -> None:
             try:
                 _event_loop(_serve(lambda: Running(settings, store, run, notifier, bound=bound), listening))
             finally:
+                # Whoever finds the lock held and the socket gone sends SIGHUP (provd start does): it is late for that.
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
                 listening.remove()
         finally:
             store.stop()

@@ -105,9 +105,9 @@ class Handlers:
             case params.ActionEnd():
                 return await self._actions.end(asked)
             case params.LogSince():
-                return await self._responder.since(asked)
+                return _for_peer(await self._responder.since(asked), foreign=foreign)
             case params.Subscribe():
-                return await self._subscriptions.subscribe(connection, asked)
+                return _for_peer(await self._subscriptions.subscribe(connection, asked), foreign=foreign)
             case params.Unsubscribe():
                 return self._subscriptions.unsubscribe(connection, asked)
             case params.RootAdd():
@@ -117,7 +117,8 @@ class Handlers:
             case params.Hello():
                 return self._hello(asked)
             case params.Audit():
-                return await self._status.audit(asked, self._resolver)
+                told = await self._status.audit(asked, self._resolver)
+                return told | {"foreign": True} if foreign else told
             case _:
                 told = await self._plain(request.method)
                 return told | {"foreign": foreign} if request.method == "daemon.status" else told
@@ -181,3 +182,8 @@ class Handlers:
             "pid": os.getpid(),
             "roots": [wire_name(path) for path in self._roots.paths],
         }
+
+
+def _for_peer(told: dict[str, Any], *, foreign: bool) -> dict[str, Any]:
+    """What the log tells of a stretch: to who sees other files it tells nothing of what happened to those."""
+    return told | {"complete": False, "foreign": True} if foreign else told

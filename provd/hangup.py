@@ -1,9 +1,9 @@
 """SIGHUP: a reload of the configuration, or the end of the terminal that the daemon was started in.
 
 Rule: the signal means both, and the terminal tells which. A process whose controlling terminal is gone hangs up, as
-everything else that was started there does; one that still has it, or never had one (a service), reloads. Where
-SIGHUP was ignored at the start (`nohup`) the end of the terminal ends nothing. One that comes while the daemon starts
-is kept by the kernel until the daemon can heed it (`terminal`).
+everything else that was started there does; one that still has it, or never had one (a service), reloads, and makes its
+socket anew where that is gone (`running`). Where SIGHUP was ignored at the start (`nohup`) the end of the terminal ends
+nothing. One that comes while the daemon starts is kept by the kernel until the daemon can heed it (`terminal`).
 """
 
 from __future__ import annotations

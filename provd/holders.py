@@ -6,9 +6,9 @@ Rule: the lock itself is never tried, since that could refuse a daemon that star
 from __future__ import annotations
 
 import os
-import stat
 from typing import Final, NamedTuple
 
+from provd.ownfile import open_file
 from provd.places import LOCK_NAME
 
 _MOST: Final = 8192
@@ -16,10 +16,14 @@ _MOST: Final = 8192
 
 
 class Written(NamedTuple):
-    """What the lock file says: a process and its socket, each as text, empty where it is not told; and its inode."""
+    """What the lock file says: a process and its socket, each as text, empty where it is not told.
+
+    And which file it is: its device as `os.stat` has it, and its inode.
+    """
 
     pid: str
     socket: str
+    device: int
     inode: int
 
 
@@ -29,12 +33,12 @@ def written(state: str) -> Written | None:
     The directory may be one that others write to as well, so nothing there is waited for or believed unseen.
     """
     try:
-        handle = os.open(os.path.join(state, LOCK_NAME), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = open_file(os.path.join(state, LOCK_NAME), os.O_RDONLY | os.O_NOFOLLOW)
         with open(handle, "rb") as file:
             st = os.fstat(handle)
-            if not stat.S_ISREG(st.st_mode) or (os.geteuid() and st.st_uid != os.geteuid()):
+            if os.geteuid() and st.st_uid != os.geteuid():
                 return None
             pid, socket = [*os.fsdecode(file.read(_MOST)).split("\n"), "", ""][:2]
     except OSError:
         return None
-    return Written(pid, socket, st.st_ino)
+    return Written(pid, socket, st.st_dev, st.st_ino)

@@ -10,18 +10,23 @@ import contextlib
 import errno
 import fcntl
 import os
+import shlex
 import socket
 import stat
 import time
+from collections.abc import Iterator
 from typing import Final
 
 from provd import filesystems, places
 from provd.core import errors
+from provd.ownfile import NotAFile, open_file
 from provd.store.environment import full_or_unusable
 
 _PATIENCE: Final = 10.0
 """Seconds for which another daemon may clear and bind a socket."""
 _NAP: Final = 0.02
+_MODE: Final = 0o600
+"""Of the socket: who may write to it may ask."""
 MAX_SOCKET_PATH: Final = 107
 """Bytes of a socket's path that Linux takes (macOS: 103)."""
 
@@ -54,8 +59,7 @@ class StateDirectory:
         try:
             if all(map(places.is_ours, names)):  # a directory of others' things keeps its mode
                 os.chmod(path, 0o700)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._fd = os.open(os.path.join(path, places.LOCK_NAME), flags, 0o600)
+            self._fd = open_file(os.path.join(path, places.LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         except OSError as e:
             raise self._unusable(e) from e
         self._lock()
@@ -82,13 +86,17 @@ class StateDirectory:
             raise self._unusable(e) from e
 
     def _unusable(self, error: OSError) -> errors.ProvdError:
+        if isinstance(error, NotAFile):
+            return errors.StoreUnusable(f"the state directory {self.path} cannot be used: {error.strerror}", error.hint)
         told = full_or_unusable(error, self.path)
         if isinstance(told, errors.StoreFull):
             return told
+        closed = places.shut(self.path)
+        hint = f"chmod 700 {shlex.quote(closed)}" if closed else "make it a directory that this user can write to"
         at = f" ({error.filename})" if error.filename not in {None, self.path} else ""
         return errors.StoreUnusable(
             f"the state directory {self.path} cannot be used: {error.strerror or error}{at}",
-            "make it a directory that this user can write to, or give another one: --state DIR, or PROVD_STATE_DIR",
+            f"{hint}, or give another one: --state DIR, or PROVD_STATE_DIR",
         )
 
     def note_socket(self, path: str) -> None:
@@ -111,28 +119,43 @@ class BoundSocket:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._identity = (0, 0)
         name = os.fsencode(path)
         if len(name) > MAX_SOCKET_PATH:
             raise errors.StoreUnusable(
                 f"the socket path is {len(name)} bytes long, the system takes {MAX_SOCKET_PATH}: {path}",
                 "give a shorter --socket (or PROVD_SOCKET), for example in $XDG_RUNTIME_DIR",
             )
-        directory = os.path.dirname(path) or "."
+        with self._turn():
+            self._clear()
+            self.socket = self._bind()
+
+    def again(self) -> socket.socket | None:
+        """Another listening socket at the path, where nothing is any more; None where something is.
+
+        The caller still holds the lock of the state directory. Whoever waits at the first one is not turned away: it
+        stays as it is. Raises StoreUnusable. To be called in a thread: it may wait for its turn.
+        """
+        with self._turn():
+            return None if os.path.lexists(self.path) else self._bind()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Inside, no other daemon clears or binds a socket in the directory; raises StoreUnusable, also for OSError."""
+        directory = os.path.dirname(self.path) or "."
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
             fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 self._take_turn(fd, directory)
-                self._clear()
-                self.socket = self._bind()
+                yield
             finally:
                 os.close(fd)
-            st = os.stat(path)
         except OSError as e:
             raise errors.StoreUnusable(
-                f"the socket {path} cannot be made: {e.strerror or e}", "check its directory, or give another --socket"
+                f"the socket {self.path} cannot be made: {e.strerror or e}",
+                "check its directory, or give another --socket",
             ) from e
-        self._identity = (st.st_dev, st.st_ino)
 
     def _take_turn(self, fd: int, directory: str) -> None:
         """Between two daemons that start one clears and binds at a time; neither takes long."""
@@ -177,15 +200,18 @@ class BoundSocket:
 
     def _bind(self) -> socket.socket:
         listening = socket.socket(socket.AF_UNIX)
-        before = os.umask(0o177)
         try:
+            with contextlib.suppress(OSError):  # Linux makes it with this mode at once; the umask is all threads'
+                os.fchmod(listening.fileno(), _MODE)
             listening.bind(self.path)
             listening.listen(1024)  # at once, so that nobody takes the socket for one that was left behind
+            st = os.stat(self.path)
+            if stat.S_IMODE(st.st_mode) != _MODE:
+                os.chmod(self.path, _MODE)
         except OSError:
             listening.close()
             raise
-        finally:
-            os.umask(before)
+        self._identity = (st.st_dev, st.st_ino)
         return listening
 
     def remove(self) -> None:

@@ -71,7 +71,19 @@ def _processors(log_format: str | None, *, is_journal: bool) -> list[_Processor]
         render = structlog.processors.JSONRenderer()
     else:
         render = structlog.dev.ConsoleRenderer(colors=not is_journal and os.isatty(2))
-    return [stamp, structlog.processors.format_exc_info, _prefixing(render) if is_journal else render]
+    plain = [] if log_format == "json" else [_harmless]
+    return [stamp, structlog.processors.format_exc_info, *plain, _prefixing(render) if is_journal else render]
+
+
+def _harmless(_logger: Any, _method: str, event: _Event) -> _Event:
+    """Nothing of a name steers a terminal or looks like another line; only a traceback has several."""
+    for word, told in event.items():
+        if isinstance(told, str) and not told.isprintable():
+            event[word] = "".join(
+                sign if sign.isprintable() or (sign == "\n" and word == "exception") else repr(sign)[1:-1]
+                for sign in told
+            )
+    return event
 
 
 def _prefixing(render: _Processor) -> _Processor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 import sys
 
 TYPE_CHECKING = False  # typing would be most of what a question asked as a whole process costs
@@ -187,3 +188,24 @@ def absolute(path: str) -> str:
         return os.path.join(os.getcwd(), path)
     except FileNotFoundError:
         return path
+
+
+def shut(path: str) -> str:
+    """The directory of this user's, `path` or one above it, that its mode keeps him out of; empty where there is none.
+
+    Of those above only searching counts, of `path` itself, where it is a directory, all.
+    """
+    user = os.geteuid()
+    at = path.find("/", 1)
+    above = []
+    while at >= 0:
+        above.append(path[:at])
+        at = path.find("/", at + 1)
+    for directory, needed in (*((each, stat.S_IXUSR) for each in above), (path, stat.S_IRWXU)):
+        try:
+            status = os.stat(directory)
+        except OSError:
+            return ""
+        if user and status.st_uid == user and stat.S_ISDIR(status.st_mode) and status.st_mode & needed != needed:
+            return directory
+    return ""

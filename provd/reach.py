@@ -90,6 +90,8 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
     if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
         message, hint, kind = f"no daemon: {path} is a file, not a socket", NAME_IT, "file"
+    if kind == "denied" and (closed := _shut(path)):
+        hint = f"its directory is closed to its own user: chmod 700 {closed}"
     there = _elsewhere(path) if kind in {"absent", "stale", "file"} else None
     return ProvdUnreachable(message, hint if there is None else ask_it(there), kind, there)
 
@@ -98,6 +100,15 @@ def _elsewhere(path: str) -> str | None:
     from provd import elsewhere  # noqa: PLC0415  (only where nobody answers)
 
     return elsewhere.listening(path)
+
+
+def _shut(path: str) -> str:
+    import shlex  # noqa: PLC0415
+
+    from provd import places  # noqa: PLC0415
+
+    closed = places.shut(path)
+    return shlex.quote(closed) if closed else ""
 
 
 def ask_it(path: str) -> str:

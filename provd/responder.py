@@ -20,7 +20,7 @@ from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, base
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question, Verify
 from provd.core.reading import Reading
-from provd.core.verdict import Judgement
+from provd.core.verdict import MAX_PATHS, Judgement
 from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
 from provd.pages import Named, concerns, page
@@ -193,7 +193,8 @@ class Responder:
                 if there is None:
                     item["why"] = "namespace"
                 elif there.digest is None:
-                    item |= {"why": str(there.trouble), "detail": there.detail}
+                    paths = [records.wire_name(path) for path in there.paths[:MAX_PATHS]]
+                    item |= {"why": str(there.trouble), "detail": there.detail} | ({"paths": paths} if paths else {})
                 if there is not None and there.ignored:
                     item["ignored"] = there.ignored
             elif dep.kind is Kind.ENTRY:

@@ -107,31 +107,57 @@ class Running:
         self._server = Server(self._handlers.handle, self._closed, self._handlers.at_once)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        Hangup(reloading.hang_up, self._stop.set, bound=bound).listen(loop)
+        self._listening: BoundSocket | None = None
+        self._servings: list[asyncio.AbstractServer] = []
+        self._reload = reloading.hang_up
+        Hangup(self._hung_up, self._stop.set, bound=bound).listen(loop)
         store.on_lost = self._stop.set
         store.on_commit = self._committed
 
     async def serve(self, listening: BoundSocket) -> None:
         """Answers until it is told to stop."""
+        self._listening = listening
         async with contextlib.AsyncExitStack() as ending:  # a step that fails is raised, and all others are done
             tasks: list[asyncio.Future[None]] = []
             ending.push_async_callback(self._over, tasks)
             ending.callback(self._workers.close)
             ending.push_async_callback(self._durable)
-            serving = await self._server.start(listening.socket)
+            self._servings.append(await self._server.start(listening.socket))
             ending.push_async_callback(self._live.close)
             ending.push_async_callback(self._server.stop)
-            ending.callback(self._stopping, serving, tasks)
+            ending.callback(self._stopping, tasks)
             self._live.start(self._grown)
             works = (self._trimming.run(), self._settle(), self._wait_for_holders())
             tasks += [asyncio.ensure_future(work) for work in works]
             self._say_ready()
             await self._stop.wait()
 
-    def _stopping(self, serving: asyncio.AbstractServer, tasks: list[asyncio.Future[None]]) -> None:
+    async def _hung_up(self) -> None:
+        await self._listen_again()
+        await self._reload()
+
+    async def _listen_again(self) -> None:
+        """Makes the socket anew where its name is gone, as a cleaner of old files may take it."""
+        if self._listening is None:  # it is still to be served for the first time
+            return
+        try:
+            anew = await asyncio.to_thread(self._listening.again)
+            if anew is None:
+                return
+            if self._handlers.stopping:
+                anew.close()
+                return
+            self._servings.append(await self._server.start(anew))
+        except Exception as e:  # noqa: BLE001  whatever it was, the daemon goes on as it is
+            log.error("the socket is gone and was not made anew", path=self._settings.socket, reason=str(e))  # noqa: TRY400
+        else:
+            log.warning("the socket was gone and was made anew", path=self._settings.socket)
+
+    def _stopping(self, tasks: list[asyncio.Future[None]]) -> None:
         """From here on nobody is let in, and nothing new is begun."""
         self._handlers.stopping = self._actions.stopping = True
-        serving.close()
+        for serving in self._servings:
+            serving.close()
         for task in tasks:
             task.cancel()
         self._bulletin.stopping()

@@ -21,10 +21,15 @@ import structlog
 from provd import faults
 from provd.core import errors, wire
 from provd.core.wire import Bad, Framer, Request
+from provd.descriptors import descriptors
 
 MAX_CONNECTIONS: Final = 1024
 MAX_UNDRAINED: Final = 64 * 1024 * 1024
 """Bytes that a client may leave unread: then its requests wait, and if it reads nothing for a while it is cut off."""
+_KEPT: Final = 24
+"""Descriptors that are kept for the daemon's own work: files and directories that are read."""
+_LEAST: Final = 4
+"""Connections that are taken however few descriptors there are."""
 _STALLED: Final = 1.0
 """Seconds for which a client may read nothing while so much waits for it."""
 _MAX_IN_FLIGHT: Final = 1000
@@ -63,11 +68,16 @@ class Server:
         self.closed = closed
         self.at_once = at_once
         self.connections: set[Connection] = set()
+        self.most = MAX_CONNECTIONS
+        """Connections that are answered: as many as the contract has, or fewer where descriptors are few."""
         self.stopping = False
 
     async def start(self, listening: socket.socket) -> asyncio.AbstractServer:
         """Serves a bound socket."""
         loop = asyncio.get_running_loop()
+        open_now = descriptors()
+        room = open_now["limit"] - open_now.get("used", 0) - _KEPT
+        self.most = min(MAX_CONNECTIONS, max(_LEAST, room))
         return await loop.create_unix_server(lambda: Connection(self), sock=listening, backlog=MAX_CONNECTIONS)
 
     async def stop(self) -> None:
@@ -110,10 +120,8 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=1024 * 1024)
         self.peer = peer_of(transport.get_extra_info("socket"))
         self._server.connections.add(self)
-        if len(self._server.connections) > MAX_CONNECTIONS:
-            self._refuse(
-                errors.LimitExceeded(f"{MAX_CONNECTIONS} connections are open", "close some, or use one for many")
-            )
+        if len(self._server.connections) > self._server.most:
+            self._turn_away()
         elif self.peer.uid not in {0, os.geteuid()}:
             self._refuse(errors.InvalidRequest("only the daemon's own user may connect", "run a daemon of your own"))
 
@@ -249,6 +257,18 @@ class Connection(asyncio.Protocol):
         await self._drained.wait()
         self._write(line)
         return not (self.gone or self._said_all)
+
+    def _turn_away(self) -> None:
+        """Says that there are too many, and lets go of the descriptor at once, so that the next one is told too."""
+        most = self._server.most
+        told, hint = "as many as it takes", "close some, or use one for many; provd stop ends it all the same"
+        if most < MAX_CONNECTIONS:
+            told = f"as many as its limit of {descriptors()['limit']} open files allows"
+            hint += ", and after ulimit -n 4096 provd start makes one that takes more"
+        error = errors.LimitExceeded(f"{most} connections to the daemon (pid {os.getpid()}) are open, {told}", hint)
+        self._write(wire.failure(None, error))
+        self._ending = self._said_all = True
+        self.close()
 
     def _refuse(self, error: errors.ProvdError) -> None:
         self._write(wire.failure(None, error))

@@ -6,20 +6,19 @@ Rule: nothing here decides a verdict; it is for people, and for finding provd's 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import resource
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 import provd
 from provd import __version__
-from provd.audit import GONE, UNWATCHED, Audit
+from provd.audit import ALL_IGNORED, BESIDE, GONE, IGNORED, UNWATCHED, Audit
 from provd.clocks import Clocks
 from provd.core import params
 from provd.core.dependency import is_under
 from provd.core.records import ALL, Coverage, Gap, to_wire, wire_name
+from provd.descriptors import descriptors
 from provd.recorder import Roots
 from provd.recorder.actions import action_wire
 from provd.resolver import Resolver
@@ -99,7 +98,7 @@ class Status:
             records, files = view.count("log"), view.count("files")
         inner = [self._roots.lies_in_another(path) for path in self._roots.paths]
         dated = max((record.at for record in newest if record is not None), default=0)
-        told = {
+        told: dict[str, Any] = {
             "version": __version__,
             "package": wire_name(os.fsencode(os.path.dirname(provd.__file__))),
             "pid": os.getpid(),
@@ -129,6 +128,8 @@ class Status:
             "descriptors": descriptors(),
             "wall_clock": {"stepped_s": self._clocks.stepped / 1e9, "ahead_s": max(0, dated - time.time_ns()) / 1e9},
         }
+        if (astray := self._store.environment.astray()) is not None:
+            told["store"]["unusable"] = astray.message
         if self._store.environment.set_aside is not None:
             told["set_aside"] = self._store.environment.set_aside
         if (migrated := self._store.migrated()) is not None:
@@ -191,6 +192,7 @@ class Status:
             "directories": state.directories,
             "ignore": None if root.ignore is None else list(root.ignore),
             "last_gap": self._gap(view, root),
+            **({"all_ignored": True} if self._roots.leaves_all_out(root.path) else {}),
         }
 
     def _gap(self, view: View, root: Root) -> dict[str, Any]:
@@ -220,8 +222,11 @@ class Status:
             trees = [*dict.fromkeys([directory] if self._roots.lies_in_another(directory) else ())]
             trees += [root for root in roots if is_under(root, directory) and root not in trees]
         skipped = {tree: GONE for tree in trees if any(is_under(tree, root) for root in gone)}
-        if directory is not None and not trees:
-            skipped[directory] = UNWATCHED
+        if directory is not None and (holder := self._roots.holder(directory)) is None:
+            skipped[directory] = BESIDE if trees else UNWATCHED
+        elif directory is not None and holder is not None and self._audit.leaves_out(directory, holder):
+            skipped[directory] = IGNORED
+        skipped |= {tree: ALL_IGNORED for tree in trees if tree in roots and self._roots.leaves_all_out(tree)}
         there = [tree for tree in trees if tree not in skipped]
         told = await self._audit.run(there, directory, asked.sample, skipped)
         self._audits["count"] += 1
@@ -234,11 +239,3 @@ def _filesystem(mounts: MountPoints, path: bytes) -> str | None:
     """The type of the file system that holds `path`, as the system names it; None where nobody knows."""
     mount = mounts.holding(path)
     return None if mount is None else mount.kind
-
-
-def descriptors() -> dict[str, int]:
-    """How many descriptors the daemon may have open, and how many it has, as far as that is known."""
-    told = {"limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0]}
-    with contextlib.suppress(OSError):
-        told["used"] = len(os.listdir("/dev/fd")) - 1  # one of them lists the others
-    return told

@@ -16,6 +16,9 @@ from wire_by_hand import Json, wire
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_SIGN = re.compile(rb"\[([*?\[])\]")
+"""A sign that stands for itself: it is no wildcard."""
+
 
 def _raw(path: bytes, algorithm: str, *, follow: bool) -> tuple[str, bytes]:
     """The type letter of SPEC and the raw digest of one path; `absent`, `loop` where there is no member."""
@@ -78,8 +81,8 @@ def _glob(directory: bytes, parts: Sequence[bytes]) -> Iterator[bytes]:
 
 def _split_pattern(pattern: bytes) -> tuple[bytes, list[bytes]]:
     parts = pattern.split(b"/")
-    plain = list(itertools.takewhile(lambda part: not re.search(rb"[*?\[]", part), parts[:-1]))
-    return b"/".join(plain) or b"/", parts[len(plain) :]
+    plain = list(itertools.takewhile(lambda part: not re.search(rb"[*?\[]", _SIGN.sub(b"", part)), parts[:-1]))
+    return _SIGN.sub(rb"\1", b"/".join(plain)) or b"/", parts[len(plain) :]
 
 
 def digest(dependency: str | bytes, root: str, algorithm: str = "sha256") -> str:

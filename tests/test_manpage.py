@@ -49,7 +49,7 @@ def _options(command: click.Command) -> Iterator[str]:
         yield from _options(below)
 
 
-@pytest.mark.parametrize("name", modules())
+@pytest.mark.parametrize("name", sorted(modules()))
 def test_every_command_and_option_is_in_it(name: str) -> None:
     page = manpage.page().replace("\\-", "-")
     command = app.get_command(click.Context(app), name)

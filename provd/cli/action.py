@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provd.cli import names, output
+from provd.cli import hints, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -23,6 +23,7 @@ from provd.cli.command import (
     root_option,
     scope_option,
 )
+from provd.client import RpcError
 
 if TYPE_CHECKING:
     from provd.cli.command import Function, Place
@@ -69,10 +70,10 @@ def description(
     """An action as parameters of a request; raises Usage."""
     return given(
         writes=[names.dependency(write) for write in writes],
-        session=None if session is None else names.text(session, "--session"),
+        session=session,
         turn=number_or_text(turn),
-        note=None if note is None else names.text(note, "--note"),
-        if_usable=[names.key(key) for key in if_usable] or None,
+        note=note,
+        if_usable=list(if_usable) or None,
     )
 
 
@@ -109,7 +110,11 @@ def record(root: str | None, scope: str | None, outcome: str | None, as_json: bo
 
 def _declare(method: str, where: names.Scope, params: dict[str, Any], as_json: bool, at: Place) -> None:
     with at.connect(WORK_PATIENCE) as client:
-        answer = client.call(method, **params, **where.params(client))
+        place = where.params(client)
+        try:
+            answer = client.call(method, **params, **place)
+        except RpcError as error:
+            raise hints.unguarded(error, params["writes"]) from None
     if answer.get("ended"):
         message = f"nothing was begun: --op {params['op']} began action {answer['id']}, and that has ended"
         raise Failure(message, "give another --op for another action")

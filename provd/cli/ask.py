@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provd import codes, fastpath
-from provd.cli import asking, hints, names, nothing, output, sums, verdicts
+from provd.cli import asking, hints, names, nothing, output, present, sums, verdicts
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -22,9 +22,11 @@ from provd.cli.command import (
     root_option,
     scope_option,
 )
+from provd.cli.exact import ExactClient, exact_json, text_of
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
+    from provd.cli.exact import Written
 
 
 @click.command(
@@ -78,6 +80,9 @@ def check(
                 for text in verdicts.brief(verdict):
                     output.line(text)
             nothing.tell_missing(client, found.items(), place)
+    if not quiet:
+        for remark in present.remarks(deps):
+            output.warn(remark)
     return code
 
 
@@ -93,11 +98,12 @@ def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fet
     if keys and fetched_at is not None:
         raise Usage("--fetched-at goes with --dep", "an entry keeps its own clock: leave it out")
     if not keys:
+        present.check(deps)
         named: list[Any] = [names.dependency(dep) for dep in deps]
         if summed is not None:
             named += sums.dependencies(summed)
         return {"deps": named} | given(fetched_at=fetched_at)
-    return fastpath.about(names.key(key) for key in keys)
+    return fastpath.about(keys)
 
 
 @click.command(
@@ -129,18 +135,16 @@ def get(
 ) -> int:
     """The value of an entry, where it may be used. Text comes as it was put, all else as JSON."""
     where = names.Scope(root, scope)
-    wanted = names.key(key)
     manner = asking.manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
-    with at.connect(asking.patience(timeout_ms)) as client:
+    with at.connect(asking.patience(timeout_ms), ExactClient) as client:
         place = where.params(client)
-        answer = client.get(wanted, **manner, **place)
+        answer = client.get(key, **manner, **place)
         if not as_json:
-            code = _print_answer(answer, wanted)
-            nothing.tell_missing(client, [(wanted, answer)], place)
+            code = _print_answer(answer, key)
+            nothing.tell_missing(client, [(key, answer)], place)
             return code
-    code = _code(answer)
-    output.line_json(answer)
-    return code
+    output.line_written(exact_json(answer, ", ", ": "))
+    return _code(answer)
 
 
 def _code(answer: dict[str, Any]) -> int:
@@ -163,10 +167,11 @@ def _print_answer(answer: dict[str, Any], wanted: str) -> int:
     return _code(answer)
 
 
-def _print_value(value: Any) -> bool:
+def _print_value(written: Written) -> bool:
     """Whether it ended its line."""
-    if not isinstance(value, str):
-        output.line_json(value)
+    value = text_of(written)
+    if value is None:
+        output.line_written(written)
         return True
     sys.stdout.write(value)
     if value and not value.endswith("\n"):
@@ -185,14 +190,13 @@ def _print_value(value: Any) -> bool:
 def revalidate(key: str, root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
     """Read an entry's dependencies again. If all are equal its clock is renewed, else nothing changes."""
     where = names.Scope(root, scope)
-    wanted = names.key(key)
     with at.connect(WORK_PATIENCE) as client:
-        answer = client.call("entry.revalidate", key=wanted, **where.params(client))
+        answer = client.call("entry.revalidate", key=key, **where.params(client))
     verdict = answer["verdict"]
     verdict = {"verdict": verdict} if isinstance(verdict, str) else verdict
     if as_json:
         output.line_json(answer)
     else:
-        for text in (verdicts.headline(verdict, output.printable(wanted)), *verdicts.brief(verdict)):
+        for text in (verdicts.headline(verdict, output.printable(key)), *verdicts.brief(verdict)):
             output.line(text)
     return codes.of_verdicts([verdict])

@@ -17,11 +17,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from provd.cli.command import Failure
-from provd.cli.holding import Holder, holder, must_be_own
+from provd.cli import output
+from provd.cli.command import Failure, least
+from provd.cli.holding import Holder, anew, holder, must_be_own
 from provd.cli.process import NAP, hung, next_step
 from provd.client import Client, ProvdUnreachable
-from provd.places import LOG_NAME, START_LOCK_NAME
+from provd.ownfile import NotAFile, open_file
+from provd.places import LOG_NAME, START_LOCK_NAME, shut
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ _MANAGERS: Final = frozenset(
 """What a service manager says to the caller, and not to a daemon that the caller starts."""
 
 
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
+_FREE: Final = "free space on that disk, then: provd start"
 _HELD: Final = "uses the state directory"
 """What a daemon says that finds the lock held."""
 
@@ -64,12 +68,12 @@ class Wanted:
 
 
 def reached(path: str, timeout: float) -> Client | None:
-    """A connection to the daemon at `path`; None where nobody listens there.
+    """A connection to the daemon at `path`; None where nobody listens there. `timeout`: seconds for each answer.
 
     Raises ProvdUnreachable where somebody may: silent, forbidden, not provd.
     """
     try:
-        client = Client(path, timeout)
+        client = Client(path, least(timeout))
     except ProvdUnreachable:
         if _nobody(path):
             return None
@@ -82,6 +86,7 @@ def reached(path: str, timeout: float) -> Client | None:
         if _nobody(path):  # it ended while it was asked
             return None
         raise hung(error, pid) from None
+    client.timeout = timeout
     return client
 
 
@@ -99,6 +104,8 @@ def silent(held: Holder, state: str) -> Failure:
     """The failure where a daemon holds the lock of a state directory and cannot be reached."""
     where = held.socket or "any socket yet"
     message = f"another daemon (pid {held.pid}) uses the state directory {state} and does not answer at {where}"
+    if held.socket and _nobody(held.socket):
+        return Failure(message, anew(held))
     return Failure(message, next_step(held.pid, f"see what it logs, or end it: kill {held.pid}"))
 
 
@@ -161,12 +168,15 @@ def _turn(state: str, deadline: float) -> Iterator[None]:
 def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
-        lock = os.open(
-            os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+        lock = open_file(os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+    except NotAFile as error:
+        raise Failure(f"the state directory {state} cannot be used: {error.strerror}", error.hint) from None
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
-        raise Failure(message, "see who may write there, or give another --state") from None
+        closed = shut(state)
+        hint = f"chmod 700 {output.quoted(closed)}" if closed else "see who may write there, or give another --state"
+        hint = _FREE if error.errno in _FULL else hint
+        raise Failure(message, hint) from None
     try:
         while not _locked(lock):
             if time.monotonic() >= deadline:
@@ -197,9 +207,12 @@ def _pid_at(path: str, timeout: float) -> int | None:
 
 def _log(path: str) -> int:
     try:
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
+    except NotAFile as error:
+        raise Failure(f"the daemon has nowhere to log to: {error.strerror}", error.hint) from None
     except OSError as error:
-        raise Failure(f"the log {path} cannot be written: {error.strerror}", "see what stands there") from None
+        hint = _FREE if error.errno in _FULL else "see what stands there"
+        raise Failure(f"the log {path} cannot be written: {error.strerror}", hint) from None
 
 
 def _launch(wanted: Wanted, log: int) -> subprocess.Popen[bytes]:
@@ -241,13 +254,28 @@ def _wait(process: subprocess.Popen[bytes], wanted: Wanted, before: int, deadlin
         time.sleep(NAP)
 
 
+def _unwritable(path: str) -> int | None:
+    """The number of the error where the disk or the quota has no room for another byte of a log, else None."""
+    log = _log(path)
+    try:
+        os.write(log, b"\n")
+    except OSError as error:
+        return error.errno if error.errno in _FULL else None
+    finally:
+        os.close(log)
+    return None
+
+
 def _ended(code: int, path: str, before: int) -> Failure:
     """Why a daemon ended at once, in its own words."""
-    with open(path, "rb") as file:
+    with open(open_file(path, os.O_RDONLY), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(before if before <= size else 0, size - _TOLD))
         lines = file.read().decode(errors="replace").splitlines()
     told = next((number for number, line in reversed(list(enumerate(lines))) if line.startswith("provd: ")), None)
+    if told is None and (full := _unwritable(path)) is not None:  # then its last words are lost
+        why = f"{os.strerror(full)} ({errno.errorcode[full]})"
+        return Failure(f"the daemon ended with code {code} and could not log why to {path}: {why}", _FREE)
     if told is None:
         said = " / ".join(lines[-_LAST_LINES:]) or "nothing"
         return Failure(f"the daemon ended with code {code}; it said: {said}", f"see its log: {path}")

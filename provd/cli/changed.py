@@ -28,6 +28,8 @@ class Changes:
 
     mutations: list[Json] = field(default_factory=list)
     whole: bool = True
+    foreign: bool = False
+    """Whether whoever asks sees other files than the daemon: nothing is known of those."""
 
     def paths(self) -> list[WirePath]:
         """The paths whose content or being may differ, each once."""
@@ -58,6 +60,9 @@ def since(client: Client, clock: str, within: list[WirePath], *, actions: Collec
     places = [local_path(place) for place in within]
     for page in _pages(client, clock, within):
         changes.whole = changes.whole and bool(page.get("complete"))
+        if page.get("foreign"):
+            changes.foreign = True
+            break
         for record in records.merged(page["records"]):
             if record.get("type") == "mutation" and _meant(record, places, actions, declared=declared):
                 changes.mutations.append(record)

@@ -15,7 +15,7 @@ import click
 
 from provd import places
 from provd.cli import completing
-from provd.client import Client, ProvdUnreachable
+from provd.client import Client, ProvdUnreachable, RpcError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +36,8 @@ WORK_PATIENCE: Final = 600.0
 """Seconds to wait where the daemon may have to read much before it answers."""
 
 
+_COUNTED: Final = 15
+"""Digits of a number that every reader of JSON holds exactly."""
 _REPEATS: Final = " May be repeated."
 _NEAR: Final = 0.65
 """How alike a wrong name and its suggestion must be: `lgo` is `log`, `bogus` is nothing, and no `history` is `try`."""
@@ -173,7 +175,9 @@ class Place:
         except ProvdUnreachable as error:
             from provd.cli import holding, process  # noqa: PLC0415  (only where it does not answer)
 
-            held = holding.holder(places.state_dir(self.state)) if error.kind == "busy" else None
+            asked = error.kind == "busy" or error.kind in holding.NOBODY
+            held = holding.holder(places.state_dir(self.state)) if asked else None
+            error = holding.bereft(error, held, socket)
             raise process.hung(error, held.pid if held is not None and held.socket == socket else None) from None
         try:
             client.greet(least(timeout))
@@ -216,15 +220,19 @@ root_option = click.option(
 scope_option = click.option("--scope", metavar="NAME", help="A scope of no directory, instead of a root.")
 
 
-def read_file(file: str, what: str) -> bytes:
-    """The content of a file, or of stdin (`-`); raises Usage."""
+def read_file(file: str, what: str, most: int, over: RpcError) -> bytes:
+    """The content of a file, or of stdin (`-`); raises Usage, and `over` where there are more than `most` bytes."""
     try:
         if file == "-":
-            return sys.stdin.buffer.read()
-        with open(file, "rb") as source:
-            return source.read()
+            content = sys.stdin.buffer.read(most + 1)
+        else:
+            with open(file, "rb") as source:
+                content = source.read(most + 1)
     except OSError as error:
         raise unreadable(what, file, error) from None
+    if len(content) > most:
+        raise over
+    return content
 
 
 def unreadable(what: str, file: str, error: OSError) -> Usage:
@@ -235,8 +243,9 @@ def unreadable(what: str, file: str, error: OSError) -> Usage:
 
 
 def number_or_text(text: str | None) -> int | str | None:
-    """A turn: counted or named."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else text
+    """A turn: counted, or named; a number that the daemon does not count to is a name."""
+    counted = text is not None and text.isascii() and text.isdigit() and len(text) <= _COUNTED
+    return int(text) if text is not None and counted else text
 
 
 def given(**params: Any) -> dict[str, Any]:

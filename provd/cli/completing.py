@@ -1,11 +1,12 @@
-"""What a shell may complete: paths where a path is meant, keys as the daemon has them.
+"""What an argument may be, and what a shell may complete it to: paths where one is meant, keys as the daemon has them.
 
-Rule: a completion never waits for long and never says why it has nothing to offer. What an argument is goes by its
-metavar, so that no command has to say it twice.
+Rule: what an argument is goes by its metavar, so that no command has to say it twice: any bytes where it names a place
+or a program, else text. A completion never waits for long and never says why it has nothing to offer.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -20,6 +21,12 @@ _OFFERED: Final = 200
 _KINDS: Final = ("file", "dir", "names", "glob", "tree", "object", "entry")
 
 
+class NotText(click.UsageError):
+    """An argument that must be text is not UTF-8."""
+
+    hint: Final = "only paths may be other bytes: write it in UTF-8"
+
+
 class _File(click.types.StringParamType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         return [CompletionItem(incomplete, type="file")]
@@ -30,7 +37,18 @@ class _Directory(click.types.StringParamType):
         return [CompletionItem(incomplete, type="dir")]
 
 
-class _Key(click.types.StringParamType):
+class _Text(click.types.StringParamType):
+    """What must be UTF-8, whatever the locale is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text; raises NotText."""
+        try:
+            return os.fsencode(value).decode("utf-8")
+        except UnicodeDecodeError:
+            raise NotText(f"{_what(param)} is not UTF-8: {value!r}", ctx) from None
+
+
+class _Key(_Text):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         return [CompletionItem(key) for key in _keys(ctx, incomplete)]
 
@@ -63,15 +81,24 @@ _BY_METAVAR: Final[dict[str, click.types.StringParamType]] = {
     "KEY...": _Key(),
     "[KEY]...": _Key(),
     "D": _Dependency(),
+    "CMD...": click.STRING,
 }
+_TEXT: Final = _Text()
 
 
 def equip(parameters: Iterable[click.Parameter]) -> None:
-    """Gives the parameters that are plain text the completion of what their metavar names."""
+    """Gives the parameters that are no numbers and choices the type of what their metavar names."""
     for parameter in parameters:
-        meant = _BY_METAVAR.get(parameter.metavar or "")
-        if meant is not None and parameter.type is click.STRING:
-            parameter.type = meant
+        if parameter.type is click.STRING:
+            parameter.type = _BY_METAVAR.get(parameter.metavar or "", _TEXT)
+
+
+def _what(parameter: click.Parameter | None) -> str:
+    """How an error names a parameter."""
+    if isinstance(parameter, click.Option):
+        return max(parameter.opts, key=len)
+    name = "" if parameter is None else (parameter.metavar or "").strip("[].")
+    return "a key" if name == "KEY" else name or "an argument"
 
 
 def _keys(context: click.Context, prefix: str) -> list[str]:

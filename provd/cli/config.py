@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,6 +17,7 @@ from provd import codes, places
 from provd.cli import output
 from provd.cli.command import Command, Failure, Group, connected, json_option
 from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
+from provd.umask import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +52,7 @@ def path(as_json: bool) -> int:
     if as_json:
         output.line_json({**_place(place), "there": os.path.exists(place.path)})
     else:
-        output.line(place.path)
+        output.line(output.printable(place.path) if sys.stdout.isatty() else place.path)
     return 0
 
 
@@ -59,9 +61,10 @@ def init() -> int:
     """Write a file with every setting, its meaning and its default, commented out. One that is there is left alone."""
     file = places.config_path()
     try:
-        os.makedirs(os.path.dirname(file), exist_ok=True)
-        with open(file, "x", encoding="utf-8") as new:
-            new.write("\n".join(_template()) + "\n")
+        with usable():
+            os.makedirs(os.path.dirname(file), exist_ok=True)
+            with open(file, "x", encoding="utf-8") as new:
+                new.write("\n".join(_template()) + "\n")
     except FileExistsError:
         raise Failure(f"{file} is there: it is left alone", "see what it says: provd config show") from None
     except OSError as error:

@@ -32,12 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.cli.command import Place
-    from provd.cli.exact import Written
 
 Json = dict[str, Any]
 
-_TIMELESS: Final = (b"object", b"entry")
-"""Kinds of which only a clock can say when they were looked at."""
 _SHOWN: Final = 3
 _ATTEMPTS: Final = 5
 _OLDER: Final = "it is older than this command: provd restart"
@@ -79,37 +76,37 @@ def confirm(
 ) -> int:
     """You read the sources again and the value still holds: put the same again, with what it rests on.
 
-    Exits as check does, by the new verdict. Refused where another value was put meanwhile.
+    Exits as check does, by the new verdict. Refused where another value was put meanwhile, and where what has no sum
+    cannot be read.
     """
     where = names.Scope(root, scope)
     timed = read_when(fetched_at, as_of_now)
     if not timed and summed is None:
         raise Usage("nothing says when the sources were read again", f"--sums, --as-of-now, or {hints.LOOK_AGAIN}")
-    wanted = names.key(key)
     read = [] if summed is None else sums.dependencies(summed)
     with at.connect(WORK_PATIENCE, ExactClient) as client:
         place = where.params(client)
-        there, written = _stands(client, wanted, place)
-        version = _version(there, wanted, based_on)
-        again = {"deps": _dependencies(there, read, timed, wanted), "based_on": version} | timed | place
-        again |= {name: written[name] for name in ("value", "meta") if name in written}
+        there = _stands(client, key, place)
+        version = _version(there, key, based_on)
+        again = {"deps": _dependencies(there, read, timed, key), "based_on": version} | timed | place
+        again |= {name: there[name] for name in ("value", "meta") if name in there}
         again |= given(session=session, turn=number_or_text(turn))
-        answer = _put(client, wanted, there, again)
+        _need_readable(client, again["deps"] or [])
+        answer = _put(client, key, there, again)
     verdict = answer["verdict"]
     if as_json:
         output.line_json(answer)
     else:
-        for text in (verdicts.headline(verdict, output.printable(wanted)), *verdicts.brief(verdict)):
+        for text in (verdicts.headline(verdict, output.printable(key)), *verdicts.brief(verdict)):
             output.line(text)
     for warning in _warnings(answer, again):
         output.warn(warning)
     return codes.of_verdicts([verdict])
 
 
-def _stands(client: ExactClient, key: str, place: Json) -> tuple[Json, dict[str, Written]]:
-    """What stands, with its members as they were written. Nothing is read for it: it is not asked if it is fresh."""
-    there = client.get(key, even_if=["dirty", "unknown"], deps=True, revalidate=False, **place)
-    return there, client.written()
+def _stands(client: ExactClient, key: str, place: Json) -> Json:
+    """What stands, with its value and meta as they are written. Nothing is read: it is not asked if it is fresh."""
+    return client.get(key, even_if=["dirty", "unknown"], deps=True, revalidate=False, **place)
 
 
 def _version(there: Json, key: str, based_on: int | None) -> int:
@@ -127,13 +124,13 @@ def _replaced(key: str, what: str) -> Failure:
     return Failure(f"nothing was confirmed: {key!r} was put by somebody else: {what}", hint)
 
 
-def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[Any] | None:
+def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[Json] | None:
     """What the entry rests on, with the digests of what was read; raises Usage where that does not say when."""
     if there["deps"] is None:
         return None
     digests = {names.spelled(local_path(item["dep"])): item["digest"] for item in read}
     foreign = dict.fromkeys(digests)
-    told: list[Any] = []
+    told: list[Json] = []
     unsaid: list[str] = []
     for item in there["deps"]:
         name = names.named(item)
@@ -145,7 +142,7 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         foreign.pop(wanted, None)
         dep = wire_path(name)
         told.append({"dep": dep, "digest": digest} if digest else {"dep": dep})
-        if digest is None and ("fetched_at" not in timed if kind in _TIMELESS else not timed):
+        if digest is None and ("fetched_at" not in timed if kind in names.TIMELESS else not timed):
             unsaid.append(output.name(dep))
     if foreign:
         others = [output.name(item["dep"]) for item in read if names.spelled(local_path(item["dep"])) in foreign]
@@ -157,6 +154,18 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         hint = hints.LOOK_AGAIN if timed else f"give sums of all, or {hints.LOOK_AGAIN}"
         raise Usage(f"nothing says when these were looked at again: {output.some(unsaid, _SHOWN)}", hint)
     return told
+
+
+def _need_readable(client: ExactClient, told: list[Json]) -> None:
+    """Raises Failure where the daemon cannot read what nobody gave a digest of: the entry would lose the one it has."""
+    unsaid = [dep for dep in told if "digest" not in dep and names.parts(names.named(dep))[0] in names.PATH_KINDS]
+    if not unsaid:
+        return
+    found = client.call("deps.snapshot", deps=unsaid)["digests"]
+    if unread := [item for item in found if item["digest"] is None]:
+        whys = [f"{output.name(item['dep'])} ({item.get('detail') or item.get('why')})" for item in unread]
+        hint = f"{hints.denied(unread[0]) or 'see that it can be read, and rests'}, then confirm again"
+        raise Failure(f"nothing was confirmed: it cannot be read now: {output.some(whys, _SHOWN)}", hint)
 
 
 def _warnings(answer: Json, again: Json) -> Iterator[str]:
@@ -184,8 +193,8 @@ def _put(client: ExactClient, key: str, there: Json, again: Json) -> Json:
         except RpcError as error:
             if error.code != "entry.conflict":
                 raise
-        before, (there, written) = there, _stands(client, key, place)
-        again |= {"meta": written["meta"]} if "meta" in written else {}
+        before, there = there, _stands(client, key, place)
+        again |= {"meta": there["meta"]} if "meta" in there else {}
         if there.get("version") != before["version"]:
             raise _replaced(key, f"version {before['version']} was fetched, {there.get('version')} stands")
         if _ground(there) != _ground(before):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provd import codes, configuration, places, terminal
-from provd.cli import names, output
+from provd.cli import names, output, records
 from provd.cli.command import Command, Failure, connected, given, json_option
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ def run(
 
 @click.command(cls=Command, examples=("provd audit", "provd audit --sample 1000 --json"))
 @click.option("--root", metavar="DIR", help="Only this root (default: all).")
-@click.option("--sample", metavar="N", type=click.IntRange(min=1), help="Only N files, chosen at random.")
+@click.option("--sample", metavar="N", type=click.IntRange(min=1), help="Read only N files, chosen at random.")
 @json_option
 @connected
 def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int:
-    """Read files again and compare with what the daemon believes.
+    """Look at all files, read those that it knows the content of, and compare with what the daemon believes.
 
     Exit: 0 all equal, 1 something differs, 4 nothing differs and not everything could be looked at.
     """
@@ -79,7 +79,7 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
         answer = client.call("daemon.audit", **asked)
     mismatches = answer.get("mismatches") or []
     skipped = answer.get("skipped") or {}  # an older daemon tells of none
-    left_out = skipped.get("count", 0)
+    left_out, foreign = skipped.get("count", 0), answer.get("foreign") is True
     if as_json:
         output.line_json(answer)
     else:
@@ -94,10 +94,15 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
         compared = output.count(answer.get("files", 0), "file", "files")
         differ = f"{len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}"
         aside = f", {output.count(left_out, 'place', 'places')} not looked at" if left_out else ""
-        output.line(f"{compared} compared, {differ}{aside}")
+        again = f", {answer['read']} of them read" if sample is not None and "read" in answer else ""
+        ignored = answer.get("ignored") or 0
+        rules = f", {output.count(ignored, 'name', 'names')} left out by ignore rules" if ignored else ""
+        output.line(f"{compared} compared{again}, {differ}{aside}{rules}")
+        if foreign:
+            output.warn(f"{records.FOREIGN}: it compared its own, and nothing is known of yours")
     if mismatches:
         return codes.FOUND
-    return codes.UNKNOWN if left_out else 0
+    return codes.UNKNOWN if left_out or foreign else 0
 
 
 def _difference(item: dict[str, object]) -> str:

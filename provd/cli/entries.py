@@ -5,12 +5,11 @@ Rule: a put says on stderr whatever makes the entry less than it seems; stdout h
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd.cli import hints, kept, names, nothing, output
+from provd.cli import exact, hints, kept, names, nothing, output, present
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -25,11 +24,20 @@ from provd.cli.command import (
     scope_option,
 )
 from provd.cli.sums import dependencies
+from provd.client import MAX_VALUE, RpcError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from provd.cli.command import Place
+    from provd.cli.exact import Written
+    from provd.client import Client
+
+Json = dict[str, Any]
 
 _PAGE: Final = 1000
+_SHOWN: Final = 3
+_TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a path to it instead")
 
 
 @click.command(
@@ -91,22 +99,28 @@ def put(
     where = names.Scope(root, scope)
     if sums == "-" and value["value_file"] == "-":
         raise Usage("--sums - and --value-file - both read stdin", "give one of them as a file")
-    params: dict[str, Any] = {"key": names.key(key)}
+    params: dict[str, Any] = {"key": key}
     read = read_when(fetched_at, as_of_now)
     params["deps"] = _dependencies(deps, sums, no_deps, timed=bool(read))
     params |= _value(**value)
     params |= read | given(based_on=based_on, op=op)
     params |= given(session=session, turn=number_or_text(turn))
     if meta is not None:
-        params["meta"] = _parsed(names.text(meta, "--meta"), "--meta")
-    with at.connect(WORK_PATIENCE) as client:
-        answer = client.put(**params, **where.params(client))
+        params["meta"] = _written(meta, "--meta")
+    with at.connect(WORK_PATIENCE, exact.ExactClient) as client:
+        place = where.params(client)
+        try:
+            answer = client.put(**params, **place)
+        except RpcError as error:
+            raise _timeless(client, error, params["deps"], place) if as_of_now else error from None
     if as_json:
         output.line_json(answer)
     else:
         output.line(f"{output.printable(params['key'])}  {kept.outcome(answer)}")
     for warning in kept.warnings(answer, without_provenance=params["deps"] is None):
         output.warn(warning)
+    for remark in present.remarks(deps):
+        output.warn(remark)
     return 0
 
 
@@ -121,10 +135,25 @@ def _dependencies(
         raise Usage("--dep needs --fetched-at or --as-of-now", hints.TAKE_CLOCK)
     if no_deps:
         return []
+    present.check(deps)
     named: list[str | dict[str, Any]] = [names.dependency(dep) for dep in deps]
     if sums is not None:
         named += dependencies(sums)
     return named or None
+
+
+def _timeless(client: Client, error: RpcError, deps: Sequence[Any] | None, place: Json) -> RpcError:
+    """The refusal of a put as of now that rests on an entry or an object: of those only a clock says what was seen."""
+    told = [dep for dep in deps or () if isinstance(dep, str) and names.parts(dep.encode())[0] in names.TIMELESS]
+    if error.code != "clock.missing" or not told:
+        return error
+    message = f"--as-of-now does not count for {output.some([output.name(dep) for dep in told], _SHOWN)}"
+    keys = [rest.decode() for kind, rest in (names.parts(dep.encode()) for dep in told) if kind == b"entry"]
+    answers = client.call("entry.check", keys=keys, revalidate=False, **place)["verdicts"] if keys else {}
+    missing = [output.printable(key) for key, verdict in answers.items() if verdict.get("why") == "no-entry"]
+    if missing:
+        message += f", and there is no entry {output.some(missing, _SHOWN)} in {nothing.place_of(client, place)}"
+    return hints.Advised(error.code, message, hints.LOOK_AGAIN, error.data)
 
 
 def _value(value: str | None, value_file: str | None, json_value: bool, no_value: bool) -> dict[str, Any]:
@@ -132,29 +161,26 @@ def _value(value: str | None, value_file: str | None, json_value: bool, no_value
     if sum((value is not None, value_file is not None, no_value)) > 1:
         raise Usage("--value, --value-file and --no-value exclude each other", "give one of them")
     if value is not None:
-        content = names.text(value, "--value")
+        content = value
     elif value_file is not None:
         content = _read(value_file)
     elif json_value:
         raise Usage("--json-value needs a value", "give it with --value or --value-file")
     else:
         return {}
-    return {"value": _parsed(content, "the value") if json_value else content}
+    return {"value": _written(content, "the value") if json_value else content}
 
 
 def _read(file: str) -> str:
     try:
-        return read_file(file, "the value").decode("utf-8")
+        return read_file(file, "the value", MAX_VALUE, _TOO_BIG).decode("utf-8")
     except UnicodeDecodeError as error:
         raise Usage(f"the value is not UTF-8: {error}", "values are text or JSON: encode it, in base64 say") from None
 
 
-def _parsed(content: str, what: str) -> Any:
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not JSON")
-
+def _written(content: str, what: str) -> Written:
     try:
-        return json.loads(content, parse_constant=refuse)
+        return exact.written(content)
     except (ValueError, RecursionError) as error:
         raise Usage(f"{what} is not JSON: {error}", 'JSON text looks like "so", with its quotes') from None
 
@@ -185,7 +211,7 @@ def ls(
     if dirty and unknown:
         raise Usage("--dirty and --unknown exclude each other", "ask twice")
     asked = given(
-        prefix=None if prefix is None else names.text(prefix, "--prefix"),
+        prefix=prefix,
         verdict="dirty" if dirty else "unknown" if unknown else None,
         touching=None if touching is None else names.path(touching),
     )
@@ -227,13 +253,14 @@ def _print_page(page: dict[str, Any], as_json: bool) -> None:
 def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
     """Drop entries with their values and history. What rests on them becomes dirty.
 
+    What is not there is said, and no error: there is none afterwards either way.
+
     With --json: one answer a line, in the order of the keys.
     """
     where = names.Scope(root, scope)
-    wanted = [names.key(key) for key in keys]
     with at.connect() as client:
         place = where.params(client)
-        for key in wanted:
+        for key in keys:
             answer = client.call("entry.forget", key=key, **place)
             if as_json:
                 output.line_json(answer)

@@ -1,7 +1,8 @@
 """Values that come and go to the letter, whatever Python would make of them.
 
 Rule: two values are equal only if their numbers are written alike (1.0 is not 1.00), and who put a value gets it back
-as it was put. So what is handed back to the daemon is a piece of the line that it came in.
+as it was put. So what goes to the daemon is what was typed, and what is shown or handed back is a piece of the line
+that it came in.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from typing import Any, Final
 from provd.client import Client
 
 _SPACE: Final = " \t\r\n"
+_ONE_LINE: Final = {ord("\n"): " ", ord("\r"): " "}
+"""Between what JSON is made of these are space; within a string it has none."""
+_TEXT: Final = json.JSONEncoder(ensure_ascii=False).encode
+_KEPT: Final = ("value", "meta")
 
 
 class Written(str):
@@ -21,7 +26,7 @@ class Written(str):
 
 
 class ExactClient(Client):
-    """A client that knows the members of the last answer as they came, and sends what is written as it is."""
+    """A client that sends what is written as it is, and gives out values as they are written."""
 
     _came = b""
 
@@ -34,22 +39,34 @@ class ExactClient(Client):
         self._came = line
         return value(line.decode())
 
-    def written(self) -> dict[str, Written]:
-        """The members of the last result, as they came."""
-        return members(members(self._came.decode())["result"])
+    def get(self, key: str, **params: Any) -> dict[str, Any]:
+        """As every client does, with `value` and `meta` as they are written."""
+        answer = super().get(key, **params)
+        came = members(members(self._came.decode())["result"])
+        return answer | {name: came[name] for name in _KEPT if name in came}
 
 
-def exact_json(value: Any) -> str:
+def written(text: str) -> Written:
+    """A text of JSON as a value that is sent as it is written, on one line; raises ValueError, RecursionError."""
+    try:
+        json.dumps(_MEMBERS.decode(text), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError(r"half of a pair (\ud800 to \udfff) stands for no sign") from None
+    return Written(text.strip(_SPACE).translate(_ONE_LINE))
+
+
+def exact_json(value: Any, comma: str = ",", colon: str = ":") -> str:
     """A value as JSON; raises ValueError for what JSON has no word for."""
     match value:
         case Written():
             return str(value)
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return _TEXT(value)
         case dict():
-            return "{" + ",".join(f"{exact_json(name)}:{exact_json(member)}" for name, member in value.items()) + "}"
+            pairs = (exact_json(name) + colon + exact_json(member, comma, colon) for name, member in value.items())
+            return "{" + comma.join(pairs) + "}"
         case list() | tuple():
-            return "[" + ",".join(map(exact_json, value)) + "]"
+            return "[" + comma.join(exact_json(member, comma, colon) for member in value) + "]"
         case _:
             return json.dumps(value, allow_nan=False)
 
@@ -84,10 +101,21 @@ def _integer(text: str) -> int | str:
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 JSON: Final = json.JSONDecoder(parse_int=_integer, parse_float=str, parse_constant=_constant)
+
+
+def text_of(written: Written) -> str | None:
+    """The text that a value is; None where it is something else."""
+    return value(written) if written.startswith('"') else None
+
+
+_MEMBERS: Final = json.JSONDecoder(
+    parse_int=str, parse_float=str, parse_constant=_constant, object_pairs_hook=lambda pairs: pairs
+)
+"""The same with all members of an object, also those of one name."""
 
 
 def value(text: str) -> Any:

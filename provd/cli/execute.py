@@ -19,6 +19,7 @@ from provd.cli import action, changed, child, completing, hints, names, output, 
 from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
 from provd.cli.held import Held
 from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
+from provd.umask import usable
 
 if TYPE_CHECKING:
     from provd.cli.changed import Changes
@@ -82,7 +83,7 @@ def exec_(
         output.warn(f"{error.message}; it is run all the same, and nobody will know what it changed")
         return _only_run(command)
     except RpcError as error:
-        message, hint = hints.refusal(error)
+        message, hint = hints.refusal(hints.unguarded(error, params["writes"]))
         raise Failure(f"{message}{_NOT_RUN} [{error.code}]", hint) from None
     try:
         code = _run(command, run)
@@ -241,7 +242,7 @@ def _ask(run: _Run) -> None:
 
 def _code(code: int, run: _Run) -> int:
     """The command's code, unless that would say that all is well where a write is known to nobody."""
-    objects = [write for write in run.held.writes if isinstance(write, str) and names.is_object(write)]
+    objects = [write for write in run.held.writes if names.is_object(write)]
     if not run.lost or not objects:
         return code
     shown = output.some([output.name(write) for write in objects], _SHOWN)
@@ -259,7 +260,9 @@ def _tell(run: _Run) -> None:
         output.warn(f"what it changed is not known: {run.trouble}")
         return
     newest = run.changes.newest()
-    output.note(f"provd: action {run.doing} {run.outcome}: {_count(run, len(newest))}")
+    begun = run.held.ids[0]
+    aside = f" (begun as record {begun})" if run.doing != begun else ""
+    output.note(f"provd: action {run.doing} {run.outcome}{aside}: {_count(run, len(newest))}")
     for mutation in newest[-_SHOWN:]:
         output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
     if len(newest) > _SHOWN:
@@ -271,7 +274,9 @@ def _tell(run: _Run) -> None:
         output.note("  others were at work, so none of it is kept as its doing: --write names what is")
     if not run.held.writes and len(run.changes.paths()) > _NAMED:
         output.note(f"  more than {_NAMED} paths are not kept as its doing: say --write DIR for that")
-    if not run.changes.whole:
+    if run.changes.foreign:
+        output.warn(f"{records.FOREIGN}: run a daemon in here to know, on a state of its own: provd start --state DIR")
+    elif not run.changes.whole:
         output.warn("incomplete: not all of it is watched, or events were lost; provd check answers by reading")
 
 
@@ -280,6 +285,8 @@ def _count(run: _Run, changed: int) -> str:
         return f"{output.count(changed, 'path', 'paths')} changed{'' if run.declared else ' meanwhile'}"
     if run.outcome == "aborted":
         return "nothing was started"
+    if run.changes.foreign:
+        return "what it changed is not known"
     if run.within:
         return f"nothing changed in {output.some([output.name(path) for path in run.within], _SHOWN)}"
     return "no watched directory is here, so nobody knows what changed: provd watch add DIR"
@@ -297,10 +304,10 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "complete": run.changes.whole and bool(run.within) and not run.trouble,
         "affects": run.affects,
         "verdicts": run.verdicts,
-        "trouble": run.trouble,
+        "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),
     }
     try:
-        with open(report, "w", encoding="utf-8") as file:
+        with usable(), open(report, "w", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
     except OSError as error:
         message = f"the report could not be written: {report}: {error.strerror}"

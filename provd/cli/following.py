@@ -40,6 +40,7 @@ class Subscription:
         answer = client.call("log.subscribe", clock=clock)
         self._run = str(answer.get("clock", clock)).rpartition(":")[0]
         self.complete = bool(answer.get("complete", True))
+        self.foreign = bool(answer.get("foreign"))
 
     def next(self, wait: float | None = None) -> Json | None:
         """The next notification; None where none comes within `wait` seconds. Raises ProvdUnreachable."""

@@ -7,10 +7,15 @@ other hint is handed on as it came.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import names, output
 from provd.client import RpcError, local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provd.client import WirePath
 
 TAKE_CLOCK: Final = "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock"
 LOOK_AGAIN: Final = "c=$(provd clock), look again, then --fetched-at $c"
@@ -51,6 +56,14 @@ class Advised(RpcError):
     """A refusal for which the command that met it knows better what to do next."""
 
 
+def unguarded(error: RpcError, writes: Sequence[WirePath]) -> RpcError:
+    """The refusal of a guarded begin, that speaks of objects only where its `writes` name any; others as they are."""
+    if error.code != "action.stale" or any(map(names.is_object, writes)):
+        return error
+    message, hint = refusal(error)
+    return Advised(error.code, message.removesuffix(f"; {_UNDECLARED}"), hint, error.data)
+
+
 def refusal(error: RpcError) -> tuple[str, str]:
     """What went wrong and what to do next, of an error that the daemon sent."""
     if isinstance(error, Advised):
@@ -77,12 +90,12 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
         return f"{_WHY[why]}, or ask without --no-revalidate"
     if why == "unproven" and str(item.get("dep")).startswith("entry:"):
         return _UNPROVEN_ENTRY
-    if why in _UNREAD and (denied := _denied(item)):
-        return f"{denied}, then {'put it again' if why == 'unproven' else 'ask again'}"
+    if why in _UNREAD and (shut := denied(item)):
+        return f"{shut}, then {'put it again' if why == 'unproven' else 'ask again'}"
     return _WHY.get(why) or str(item.get("hint") or "")
 
 
-def _denied(item: dict[str, Any]) -> str:
+def denied(item: dict[str, Any]) -> str:
     """What may not be read of a dependency, and the command that opens it; empty where permission is not what lacks."""
     from provd.cli import permissions  # noqa: PLC0415  (few answers need it)
 
@@ -119,4 +132,6 @@ def uncovered(why: str) -> str:
 
 def unproven(dep: Any, item: dict[str, Any]) -> str:
     """What to do about a dependency that a put kept without proof; `item` is its evidence, where there is any."""
+    if item.get("why") == "namespace":  # another way of putting it would show no more
+        return f"unknown (namespace): {fault(item)}"
     return fault({"dep": dep, **item, "why": "unproven"})

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from provd.cli import hints, output
+from provd.cli import hints, output, present
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from provd.client import WirePath
 
 Json = dict[str, Any]
 
@@ -41,7 +43,7 @@ def warnings(answer: Json, *, without_provenance: bool) -> Iterator[str]:
 def unproven(answer: Json) -> Iterator[str]:
     """The dependencies that are not there, and those that were kept without proof, a line each."""
     for dep in answer.get("absent") or []:
-        yield f"absent: {_named(dep)} does not exist"
+        yield f"absent: {_named(dep)} {present.absence(_told(dep))}"
     if more := answer.get("absent_more"):
         yield f"absent: {more} more"
     evidence = _evidence(answer)
@@ -76,5 +78,10 @@ def _evidence(answer: Json) -> dict[str, Json]:
 
 
 def _named(dep: Any) -> str:
+    return output.name(_told(dep))
+
+
+def _told(dep: Any) -> WirePath:
     """A dependency in an answer: a name, or an object that holds it."""
-    return output.name(dep["dep"] if isinstance(dep, dict) and "dep" in dep else dep)
+    told: WirePath = dep["dep"] if isinstance(dep, dict) and "dep" in dep else dep
+    return told

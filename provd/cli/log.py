@@ -112,11 +112,13 @@ def _tell_end(page: dict[str, Any], whole: bool, uncovered: list[str]) -> None:
     output.note(
         f"next: provd since {output.printable(page['clock'])}" + (" (there is more)" if page.get("more") else "")
     )
-    _tell_whole(whole, uncovered)
+    _tell_whole(whole, uncovered, foreign=bool(page.get("foreign")))
 
 
-def _tell_whole(whole: bool, uncovered: list[str]) -> None:
-    if uncovered:
+def _tell_whole(whole: bool, uncovered: list[str], *, foreign: bool) -> None:
+    if foreign:
+        output.warn(f"incomplete: {records.FOREIGN}, so what happened to yours is not known")
+    elif uncovered:
         shown, *whys = uncovered
         output.warn(f"incomplete: not wholly watched: {shown}" + (f" ({whys[0]})" if whys else ""))
     elif not whole:
@@ -170,7 +172,7 @@ def _log(client: Client, start: str | None, last: int, asked: Json, *, as_json: 
             show({"records": [record for page in found for record in page["records"]]})
         return
     page, whole = _read(client, start, asked, show, None)
-    _tell_whole(whole, _uncovered(client, page))
+    _tell_whole(whole, _uncovered(client, page), foreign=bool(page.get("foreign")))
 
 
 def _real(paths: tuple[str, ...]) -> list[bytes]:
@@ -251,7 +253,7 @@ def _follow(client: Client, found: list[Json], clock: str, paths: list[bytes], s
 
 def _subscribe(client: Client, clock: str) -> Subscription:
     subscription = Subscription(client, clock)
-    _tell_whole(subscription.complete, [])
+    _tell_whole(subscription.complete, [], foreign=subscription.foreign)
     return subscription
 
 

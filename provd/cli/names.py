@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _WORD: Final = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):")
 PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
+TIMELESS: Final = frozenset({b"object", b"entry"})
+"""Kinds of which only a clock can say when they were looked at."""
 PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
 _HERE: Final = frozenset({b".", b"./"})
 _IDLE: Final = re.compile(rb"/(?:\.?/)+")
@@ -64,9 +66,14 @@ def dependency(argument: str) -> str | dict[str, WirePath]:
     return _travelling(raw)
 
 
-def is_object(write: str) -> bool:
-    """Whether a write names something that is no file."""
-    return parts(write.encode())[0] == b"object"
+def is_pattern(name: bytes) -> bool:
+    """Whether a name has what is special in a pattern."""
+    return _SPECIAL.search(name) is not None
+
+
+def is_object(write: WirePath) -> bool:
+    """Whether a write, as it travels, names something that is no file."""
+    return parts(local_path(write))[0] == b"object"
 
 
 def file(path: WirePath) -> str | dict[str, WirePath]:
@@ -77,19 +84,6 @@ def file(path: WirePath) -> str | dict[str, WirePath]:
 def _travelling(dep: bytes) -> str | dict[str, WirePath]:
     text = wire_path(dep)
     return text if isinstance(text, str) else {"dep": text}
-
-
-def key(argument: str) -> str:
-    """A key; raises Usage where it is not UTF-8."""
-    return text(argument, "a key")
-
-
-def text(argument: str, what: str) -> str:
-    """An argument that must be text; raises Usage where it is not UTF-8."""
-    try:
-        return os.fsencode(argument).decode("utf-8")
-    except UnicodeDecodeError:
-        raise Usage(f"{what} is not UTF-8: {argument!r}", "only paths may be other bytes: write it in UTF-8") from None
 
 
 @dataclass(frozen=True)
@@ -107,19 +101,23 @@ class Scope:
     def params(self, client: Client) -> dict[str, Any]:
         """`root` or `scope` of a request, never left to the daemon; raises Usage where there is no directory here."""
         if self.name is not None:
-            return {"scope": text(self.name, "a scope")}
+            return {"scope": self.name}
         return {"root": wire_path(absolute(self.root) if self.root is not None else root_around(client))}
 
 
 def root_around(client: Client) -> bytes:
     """The innermost watched root that holds the current directory; else the directory itself, however many there are.
 
-    Raises Usage where the current directory is gone.
+    Where the current directory is gone it is the only watched root; raises Usage where there is not just one.
     """
     around = hello.root_around(_told(client))
-    if around is None:
-        raise Usage("the current directory no longer exists", "cd to one that does, or say --root DIR")
-    return around
+    if around is not None:
+        return around
+    roots = watched(client)
+    if len(roots) != 1:
+        message = f"the current directory no longer exists, and {len(roots)} roots are watched"
+        raise Usage(message, "cd to one that does, or say --root DIR")
+    return roots[0]
 
 
 def watched(client: Client) -> list[bytes]:
@@ -128,8 +126,9 @@ def watched(client: Client) -> list[bytes]:
 
 
 def watched_around(client: Client) -> bytes | None:
-    """The innermost watched root that holds the current directory, if one does."""
-    return hello.holding(watched(client), hello.here())
+    """The innermost watched root that holds the current directory, if one does; the only one where that is gone."""
+    here, roots = hello.here(), watched(client)
+    return hello.holding(roots, here) if here is not None or len(roots) != 1 else roots[0]
 
 
 def _told(client: Client) -> dict[str, Any]:

@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provd import hello
 from provd.cli import names, output
-from provd.client import local_path, wire_path
+from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from provd.client import Client, WirePath
+    from provd.client import Client
 
 Json = dict[str, Any]
 
 _SHOWN: Final = 3
 _ASKED: Final = 20
 """Roots that are asked whether they hold entries."""
+_USUAL: Final = "global"
+"""The scope that the documents name; nobody lists all that there are."""
 
 
 def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Json) -> None:
@@ -30,7 +32,32 @@ def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Js
     keys = [key for key, verdict in verdicts if verdict.get("why") == "no-entry"]
     if keys:
         output.note(f"no entry {output.printable(output.some(keys, _SHOWN))} in {place_of(client, place)}")
+        for key in keys[:_SHOWN]:
+            if there := _elsewhere(client, key, place):
+                output.note(f"  {output.printable(key)} is in: {output.some(there, _SHOWN)}")
         output.note(f"  next: {_next(client, place)}, or provd put")
+
+
+def _elsewhere(client: Client, key: str, place: Json) -> list[str]:
+    """The options that name where else a key has an entry, of the watched roots and the usual scope; none is judged."""
+    places: list[Json] = [{"root": wire_path(root)} for root in names.watched(client)[:_ASKED]]
+    try:
+        found = [other for other in (*places, {"scope": _USUAL}) if other != place and _has(client, key, other)]
+    except (ProvdUnreachable, RpcError):  # it was to be of help, and the answer has been given
+        return []
+    return [
+        f"--scope {other['scope']}" if "scope" in other else f"--root {output.quoted(_local(other['root']))}"
+        for other in found
+    ]
+
+
+def _has(client: Client, key: str, place: Json) -> bool:
+    first = client.call("entry.list", prefix=key, limit=1, **place)["entries"]  # in order: the shortest comes first
+    return bool(first) and first[0].get("key") == key
+
+
+def _local(path: WirePath) -> str:
+    return os.fsdecode(local_path(path))
 
 
 def tell_empty(client: Client, place: Json, *, sifted: bool) -> None:

@@ -10,6 +10,7 @@ import errno
 import io
 import json
 import os
+import re
 import shlex
 import string
 import sys
@@ -35,6 +36,7 @@ _LOOKS: Final = {
     "fail": ("✗", "x", "red"),
     "skipped": ("-", "-", "dim"),
 }
+_NO_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _WIDTH: Final = 80
 _DIGEST_SHOWN: Final = 12
 _PLAIN: Final = "\x1b[0m"
@@ -78,6 +80,11 @@ def line(text: str = "") -> None:
 def line_json(value: Any) -> None:
     """A wire result as one line of JSON."""
     line(json.dumps(value, ensure_ascii=not _unicode(sys.stdout)))
+
+
+def line_written(text: str) -> None:
+    """JSON as it is written, as one line. Signs that stdout may not have are escaped, which JSON takes for the same."""
+    line(text if _unicode(sys.stdout) else _NO_ASCII.sub(lambda signs: json.dumps(signs[0])[1:-1], text))
 
 
 def note(text: str) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import gaps, output, times
 from provd.cli.action import open_line
-from provd.cli.records import number
+from provd.cli.records import is_below, number
 from provd.cli.roots import meaning, size, uncovered, word
+from provd.client import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _INDENT: Final = 11
+_STAYS: Final = "this one goes on being watched, by itself"
+"""What it means for a root that the one around it was removed."""
 _SHOWN: Final = 20
 """Roots and actions that a screen has."""
 _KNOWN: Final = frozenset(
@@ -44,6 +47,7 @@ _TOLD: Final = frozenset(
         "directories",
         "last_gap",
         "filesystem",
+        "all_ignored",
     )
 )
 _ENTRIES: Final = {"revoked": "in the archive"}
@@ -139,7 +143,11 @@ def _root(root: Json, roots: Sequence[Json]) -> Iterator[str]:
         # A place below may be one that another root is for: its gap concerns this one, and is not its own.
         scope = gap.get("scope", "all")
         where = "" if scope in ("all", root["path"]) else f"in {output.name(scope)}, "
-        told = f"{at}{where}{output.printable(reason)}: {gaps.meaning(reason).words}"
+        words = gaps.meaning(reason).words
+        if where and is_below(local_path(root["path"]), local_path(scope)):
+            where = f"of {output.name(scope)} around it, "
+            words = _STAYS if reason == "root removed" else words
+        told = f"{at}{where}{output.printable(reason)}: {words}"
         yield from output.wrapped("    last gap ", 13, told)
     for name, value in root.items():
         if name not in _TOLD and value not in (None, [], {}):

@@ -15,6 +15,7 @@ from provd.cli import output
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+AS_ROOT: Final = "sudo"
 _DENIED: Final = re.compile(r"permission denied|no permission|unreadable|not readable|EACCES|EPERM", re.IGNORECASE)
 
 
@@ -47,7 +48,7 @@ def opening(paths: Sequence[bytes]) -> str:
     named = " ".join(quoted(path) for path in paths)
     if all(_is_own(path) for path in paths):
         return f"chmod u+rX {named}"
-    return f"sudo setfacl -m u:{_user()}:rX {named}"
+    return f"{AS_ROOT} setfacl -m u:{user(os.geteuid())}:rX {named}"
 
 
 def quoted(path: bytes) -> str:
@@ -64,8 +65,9 @@ def _is_own(path: bytes) -> bool:
     return os.geteuid() in {owner, 0}
 
 
-def _user() -> str:
+def user(number: int) -> str:
+    """The name of a user; the number where there is none, as in containers."""
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return pwd.getpwuid(number).pw_name
     except KeyError:
-        return str(os.geteuid())
+        return str(number)

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from provd import __version__, codes
-from provd.cli import exact, names, output
+from provd.cli import exact, hints, names, output
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -27,7 +27,7 @@ from provd.cli.command import (
     scope_option,
     unreadable,
 )
-from provd.client import MAX_LINE, Client, RpcError, wire_path
+from provd.client import MAX_LINE, Client, ProvdUnreachable, RpcError, wire_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,12 +157,22 @@ def import_(file: str, as_root: str | None, as_json: bool, at: Place) -> int:
     with _opened(file) as source, at.connect(WORK_PATIENCE, LineClient) as client:
         taking = _Taking(client, source, file)
         taking.header(as_root)
-        taking.run()
+        try:
+            taking.run()
+        except (RpcError, ProvdUnreachable) as error:
+            if isinstance(error, RpcError) and not taking.begun:
+                raise
+            _print_taken(taking, as_json)
+            raise taking.ended_early(error) from None
+    _print_taken(taking, as_json)
+    return taking.end()
+
+
+def _print_taken(taking: _Taking, as_json: bool) -> None:
     if as_json:
         output.line_json(taking.told())
     else:
         output.line(", ".join(f"{taking.counts[word]} {word}" for word in _OUTCOMES))
-    return taking.end()
 
 
 @contextmanager
@@ -260,6 +270,7 @@ class _Taking:
             answer = self._client.call("entry.import", entries=lines, **self._asked)
         except RpcError as error:
             if error.code not in _ONE_BY_ONE:
+                self._add(batch, error.data.get("taken") or {})
                 raise
             if len(batch) == 1:
                 self._refuse(batch[0][0], {"code": error.code, "message": error.message, "hint": error.hint})
@@ -267,9 +278,13 @@ class _Taking:
                 for one in batch:
                     self._send([one])
             return
+        self._add(batch, answer)
+
+    def _add(self, batch: list[tuple[int, str]], answer: Json) -> None:
+        """What became of a request's lines."""
         for word in _OUTCOMES:
-            self.counts[word] += answer[word]
-        for one in answer["refused"]:
+            self.counts[word] += answer.get(word, 0)
+        for one in answer.get("refused", ()):
             self._refuse(batch[one.pop("index")][0], one)
 
     def _refuse(self, number: int, what: Json) -> None:
@@ -277,11 +292,26 @@ class _Taking:
         if self._refused <= _LISTED:
             self.refused.append({"line": number, **what})
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything is known of any line."""
+        return bool(self._refused or any(self.counts.values()))
+
     def told(self) -> Json:
         """What became of all lines."""
         self.refused.sort(key=lambda one: int(one["line"]))
         more = self._refused - len(self.refused)
         return {**self.counts, "refused": self.refused, **({"refused_more": more} if more else {})}
+
+    def ended_early(self, error: RpcError | ProvdUnreachable) -> RpcError | ProvdUnreachable:
+        """The same error with what was taken before it, and what to do about the others."""
+        taken = output.count(sum(self.counts.values()), "line was taken", "lines were taken")
+        again = "then import the same again: it goes on, and changes nothing of what was taken"
+        if isinstance(error, ProvdUnreachable):
+            message = f"{taken}, perhaps some more, then {error.message}"
+            return ProvdUnreachable(message, f"{error.hint}; {again}", error.kind, error.elsewhere)
+        message, hint = hints.refusal(error)
+        return hints.Advised(error.code, f"{taken}, then {message}", f"{hint}; {again}", error.data)
 
     def end(self) -> int:
         """Tells what is missing; the exit code."""

@@ -21,6 +21,7 @@ NAP: Final = 0.01
 """Seconds between two looks at what cannot tell when it is ready."""
 
 
+_NAMESPACE: Final = "/proc/{}/ns/mnt"
 THERE: Final = frozenset({"silent", "busy"})
 """Why nobody was reached, where a daemon seems to be there and does nothing."""
 STOPPED: Final = frozenset("Tt")
@@ -62,14 +63,14 @@ class Process:
         if self._handle is not None:
             ready, _, _ = select.select([self._handle], [], [], max(0.0, deadline - time.monotonic()))
             return bool(ready)
-        while _runs(self.pid):
+        while runs(self.pid):
             if time.monotonic() >= deadline:
                 return False
             time.sleep(NAP)
         return True
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
     """Whether a process exists and is more than what its parent has not asked about yet."""
     try:
         os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
@@ -80,11 +81,32 @@ def _runs(pid: int) -> bool:
 
 def state(pid: int) -> str:
     """The letter that the system has for what a process does (`T` is stopped); empty where it is not told."""
+    return (_stat(pid) or [""])[0]
+
+
+def outside() -> int | None:
+    """The nearest process above this one that is in another mount namespace; None where none is known to be."""
+    try:
+        here = os.stat(_NAMESPACE.format("self"))
+    except OSError:  # another system
+        return None
+    above = os.getppid()
+    while above > 0:
+        with contextlib.suppress(OSError):  # another user's: nobody can say
+            there = os.stat(_NAMESPACE.format(above))
+            if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+                return above
+        above = int((_stat(above) or ["", "0"])[1])
+    return None
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of a process behind its name (proc(5): its state, its parent, ...); [] where they are not told."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return ""
+            return file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return []
 
 
 def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:

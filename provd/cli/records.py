@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+FOREIGN: Final = "you see other files than the daemon (another mount namespace or root directory)"
+"""What an answer means that says `foreign`."""
+
 MUTATIONS: Final = {
     "created": ("+", "green"),
     "modified": ("~", "yellow"),
@@ -75,10 +78,10 @@ def what(record: Json, known: str | None = None) -> str:
             return f"{shown.get('event', '?')} {shown.get('id', '')}{outcome} {shown.get('writes', '')}".rstrip()
         case "entry":
             place = shown.get("root") or shown.get("scope", "")
-            version = f"version {shown.get('version', '?')}"
+            version = version_of(record)
             if record.get("event") == "late" or record.get("archived"):  # the number is not that of what came
                 version = f"into the archive, {version} stands" if record.get("version") else "into the archive"
-            return f"{shown.get('event', '?')} {shown.get('key', '?')} {version} in {place}"
+            return " ".join(filter(None, (shown.get("event", "?"), shown.get("key", "?"), version, "in", place)))
         case "coverage":
             why = f": {shown['why']}" if record.get("why") else ""
             return f"{shown.get('path', '?')} {shown.get('coverage', '?')}{why}"
@@ -86,6 +89,14 @@ def what(record: Json, known: str | None = None) -> str:
             return f"{shown.get('event', '?')} {shown.get('path', '?')}"
         case _:
             return " ".join(f"{word}={shown[word]}" for word in shown if word not in {"seq", "at", "type"})
+
+
+def version_of(record: Json) -> str:
+    """The version that a record of an entry is about; what was forgotten had one, and has none. May be empty."""
+    if record.get("event") == "forgotten":
+        had = record.get("superseded")
+        return f"(it had version {display(had)})" if had else ""
+    return f"version {display(record.get('version', '?'))}"
 
 
 def pieces(record: Json, known: str | None = None, near: Callable[[Any], str] | None = None) -> list[Piece]:

@@ -21,6 +21,7 @@ _COVERAGE: Final = {
     "partial": "watched in part: what its silence hides is found by reading",
     "none": "not watched: answers are by reading",
 }
+ALL_IGNORED: Final = "its rules ignore all that is in it, so nothing is watched: answers are by reading"
 _GONE: Final = "the directory is gone, or another stands in its place"
 
 
@@ -43,6 +44,8 @@ def meaning(root: Json) -> str:
     if word(root, "state") == "scanning":
         return "first scan: until it is done, answers are by reading"
     coverage = word(root, "coverage")
+    if coverage == "whole" and root.get("all_ignored") is True:
+        return ALL_IGNORED
     told = _COVERAGE.get(coverage, output.printable(coverage))
     if coverage == "whole" or not (reason := why or _reason_of_all(root)):
         return told
@@ -58,8 +61,8 @@ def _reason_of_all(root: Json) -> str:
 
 
 def size(root: Json) -> str:
-    """What it holds: 1,234 files in 56 directories; empty where that is not told, or it is gone."""
-    if word(root, "state") == "gone":
+    """What it holds: 1,234 files in 56 directories; empty where it is not told, gone, or all ignored."""
+    if word(root, "state") == "gone" or root.get("all_ignored") is True:
         return ""
     told = []
     for field, one, many in (("files", "file", "files"), ("directories", "directory", "directories")):

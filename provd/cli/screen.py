@@ -142,9 +142,10 @@ class Screen:
         here = f" in {output.printable(str(place))}" if place is not None else ""
         if place is None and len(self._roots) != 1:
             here = f" in {records.display(record.get('root', '?'))}"
-        was = f" superseding {record['superseded']}" if record.get("superseded") is not None else ""
-        version = Piece(f"version {record.get('version', '?')}{was}{here}", glue="  ")
-        return [Piece(output.printable(str(record.get("key")))), version]
+        gone = record.get("event") == "forgotten"
+        was = f" superseding {record['superseded']}" if record.get("superseded") is not None and not gone else ""
+        version = f"{records.version_of(record)}{was}{here}".strip()
+        return [Piece(output.printable(str(record.get("key")))), *([Piece(version, glue="  ")] if version else [])]
 
     def _action(self, record: Json) -> list[Piece]:
         outcome = f" {output.printable(str(record['outcome']))}" if record.get("outcome") else ""

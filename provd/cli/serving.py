@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from typing import TYPE_CHECKING, Final
 
 from provd import __version__, elsewhere, places, services
-from provd.cli import background, holding, names, output
-from provd.cli.command import Failure, Usage
-from provd.cli.process import NAP, Process, next_step
+from provd.cli import background, holding, names, output, records
+from provd.cli.command import GREETING, Failure, Usage
+from provd.cli.process import NAP, Process, next_step, outside
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 from provd.services import ServiceError
 
@@ -119,6 +120,30 @@ def answer(socket: str, timeout: float) -> Client:
         time.sleep(NAP)
 
 
+def rebound(state: str, timeout: float) -> Client | None:
+    """A connection to the daemon that holds a state and has lost its socket: it is told to make it anew.
+
+    None where it did not lose it, where it ends, or where it does not answer in time. Only who the kernel says
+    holds the lock is told.
+    """
+    held = holding.holder(state)
+    if held is None or not held.sure or not held.socket or os.path.lexists(held.socket):
+        return None
+    try:
+        os.kill(held.pid, signal.SIGHUP)
+    except OSError:  # another user's, or it has ended
+        return None
+    deadline = time.monotonic() + min(timeout, GREETING)
+    while time.monotonic() < deadline and holding.holder(state) == held:
+        client = background.reached(held.socket, max(NAP, deadline - time.monotonic()))
+        if client is not None:
+            client.timeout = timeout
+            output.note(f"the socket of process {held.pid} was gone, and it has made it anew: {held.socket}")
+            return client
+        time.sleep(NAP)
+    return None
+
+
 def alone(socket: str, at: Place) -> None:
     """Raises Failure where another daemon of this user runs, and nobody said that a second one is meant."""
     if at.socket is None and at.state is None and (there := elsewhere.listening(socket)) is not None:
@@ -148,6 +173,7 @@ def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | No
         if root not in before:
             output.note(f"now watching {output.name(root)}")
     watches_any(client)
+    sees(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
     _differs(client, at, backend)
@@ -173,6 +199,30 @@ def _differs(client: Client, at: Place, backend: str | None) -> None:
     if place.named and read != place.path:
         message = f"{place.source} names {place.path}, and it runs with the configuration {read}"
         output.warn(f"{message}; to change that: provd restart{again}")
+
+
+def is_outside(client: Client) -> bool:
+    """Whether the daemon that answers sees other files than this command."""
+    return client.call("daemon.status").get("foreign") is True
+
+
+def sees(client: Client) -> None:
+    """Says so where the daemon that answers sees other files than whoever asked for it."""
+    if is_outside(client):
+        output.warn(f"{records.FOREIGN}: of paths it answers you unknown (namespace)")
+
+
+def began_in_here(*, was_outside: bool) -> None:
+    """Says so where a daemon was begun in another mount namespace than this command came from.
+
+    `was_outside`: the one before it saw other files.
+    """
+    if was_outside or outside() is not None:
+        output.warn(
+            "it runs in this mount namespace (of unshare, a container or a sandbox): it sees the files as they are in "
+            "here, and of paths it answers unknown (namespace) to whoever is outside; to have it there: provd stop, "
+            "then provd start outside"
+        )
 
 
 def watches_any(client: Client) -> None:
@@ -225,13 +275,43 @@ def end(client: Client, timeout: float, state: str) -> None:
             if not process.ended(deadline):
                 raise _stays(said, process.pid, timeout)
             return
-        while not process.ended(min(deadline, time.monotonic() + _LOOK)):
-            if holding.holder(state) != held:
-                if not process.ended(min(deadline, time.monotonic() + _LAST)):
-                    output.warn(_GONE_ON.format(pid=process.pid))
-                return
-            if time.monotonic() >= deadline:
-                raise _stays(said, process.pid, timeout)
+        _wait_for_end(process, held, state, deadline, _stays(said, process.pid, timeout))
+
+
+def has_no_room(error: ProvdUnreachable | RpcError) -> bool:
+    """Whether a daemon is there and could not be told anything, since it takes no more connections."""
+    return error.kind == "closed" if isinstance(error, ProvdUnreachable) else error.code == "limit"
+
+
+def end_unheard(state: str, socket: str, timeout: float) -> bool:
+    """Ends the daemon that holds the lock of a state directory and has this socket, by a signal; false where none does.
+
+    Raises Failure where its process does not end in time.
+    """
+    held = holding.holder(state)
+    if held is None or not held.sure or held.socket != socket:
+        return False
+    with Process(held.pid) as process:
+        if holding.holder(state) != held:  # from here on that number means this very process
+            return False
+        try:
+            os.kill(held.pid, signal.SIGTERM)
+        except (ProcessLookupError, PermissionError):
+            return False
+        said = f"the daemon of {state} was told to stop by a signal"
+        _wait_for_end(process, held, state, time.monotonic() + timeout, _stays(said, held.pid, timeout))
+    return True
+
+
+def _wait_for_end(process: Process, held: holding.Holder, state: str, deadline: float, late: Failure) -> None:
+    """Waits until the process of a daemon ended, or holds its lock no more; raises `late` at the deadline."""
+    while not process.ended(min(deadline, time.monotonic() + _LOOK)):
+        if holding.holder(state) != held:
+            if not process.ended(min(deadline, time.monotonic() + _LAST)):
+                output.warn(_GONE_ON.format(pid=process.pid))
+            return
+        if time.monotonic() >= deadline:
+            raise late
 
 
 def _lock_of(process: Process, state: str) -> holding.Holder | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from provd.cli import names
 from provd.cli.command import Usage, read_file
-from provd.client import wire_path
+from provd.client import MAX_LINE, RpcError, wire_path
 
 if TYPE_CHECKING:
     from provd.client import WirePath
@@ -21,11 +21,14 @@ _LINE: Final = re.compile(rb"(\\?)([0-9a-f]{64}) [ *]([^\0]+)")
 _ESCAPE: Final = re.compile(rb"\\(.?)", re.DOTALL)
 _ESCAPED: Final = {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}
 _SHOWN: Final = 80
+_TOO_MANY: Final = RpcError(
+    "limit", "the sums are over 16 MiB, more than one request holds", "name the directory instead: tree:DIR, or glob:"
+)
 
 
 def dependencies(file: str) -> list[dict[str, WirePath]]:
     """The dependencies that the lines of `file` (`-`: stdin) name, their paths made absolute; raises Usage."""
-    lines = read_file(file, "the sums").split(b"\n")
+    lines = read_file(file, "the sums", MAX_LINE, _TOO_MANY).split(b"\n")
     if lines[-1] == b"":
         del lines[-1]
     if not lines:

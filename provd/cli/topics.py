@@ -75,7 +75,9 @@ Dependencies: what an entry rests on. It is fresh while all of them are.
   dir:PATH      the names and types directly inside
   names:GLOB    which paths match, and their types
   glob:GLOB     those, and their contents
-  tree:PATH     everything below: names, types, contents, link targets
+  tree:PATH     everything below: names, types, contents, link targets.
+                A file that appears at PATH is no directory: dir: and tree: of
+                it are absent, as before, and fresh. Name files with file:
   object:ID     something that is no file: dirty when an action declares a write
   entry:KEY     another entry: its version, and it is only as good as that is
 

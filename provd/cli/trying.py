@@ -26,6 +26,7 @@ from provd.cli.command import Command, Failure
 from provd.cli.process import NAP
 from provd.cli.signals import Signals
 from provd.client import Client, ProvdUnreachable
+from provd.umask import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ def try_(keep: bool) -> int:
     5 otherwise.
     """
     digest = _digest_command()
-    with Signals() as signals, _scratch(keep=keep) as home:
+    with Signals() as signals, usable(), _scratch(keep=keep) as home:
         environment = _environment(home)
         work = os.path.join(home, "work")
         with _daemon(home, work, environment) as process, signals.heeded(), _connect(process, home) as client:

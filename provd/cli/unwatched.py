@@ -31,6 +31,8 @@ def fix(why: str, places: Sequence[bytes], roots: Sequence[Json]) -> str:
     them = "it" if len(some) == 1 else "them"
     readable = permissions.opening(some)
     ignored = "; ".join(_leaving_out(some, roots))
+    if ignored and readable.startswith(permissions.AS_ROOT):  # places of the system are rarely what is meant
+        return f"leave {them} out: {ignored}, or open {them}: {readable}"
     return f"{readable}, or leave {them} out: {ignored}" if ignored else readable
 
 

@@ -52,8 +52,7 @@ def add(directories: tuple[str, ...], ignore: tuple[str, ...], no_wait: bool, as
 
 def _rules(patterns: tuple[str, ...]) -> list[str] | None:
     """The ignore rules of a directory: those that were given, after the default ones; None where none were."""
-    given_ones = [names.text(pattern, "--ignore") for pattern in patterns]
-    return list(dict.fromkeys([*DEFAULT_PATTERNS, *given_ones])) if given_ones else None
+    return list(dict.fromkeys([*DEFAULT_PATTERNS, *patterns])) if patterns else None
 
 
 def _tell_added(found: list[dict[str, Any]], added: bytes) -> None:

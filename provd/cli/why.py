@@ -14,6 +14,7 @@ from provd import codes
 from provd.cli import account, asking, names, nothing, output, records
 from provd.cli.causes import Tree
 from provd.cli.command import Command, connected, json_option, root_option, scope_option
+from provd.cli.exact import ExactClient, exact_json
 from provd.cli.story import Story
 from provd.cli.timeline import Timeline
 from provd.client import RpcError, wire_path
@@ -59,18 +60,17 @@ def why(
     the pages of the log, one a line.
     """
     where = names.Scope(root, scope)
-    wanted = names.key(key)
-    with at.connect(asking.patience(timeout_ms)) as client:
+    with at.connect(asking.patience(timeout_ms), ExactClient) as client:
         place = where.params(client)
         manner = asking.manner(verify, timeout_ms, no_revalidate) | place
-        answer = _explained(client, wanted, manner)
+        answer = _explained(client, key, manner)
         if as_json:
-            output.line_json(answer)
+            output.line_written(exact_json(answer, ", ", ": "))
         story, faults = _followed(client, answer, manner, as_json)
         if not as_json:
-            for text in _told(answer, wanted, story, faults, strict=no_revalidate):
+            for text in _told(answer, key, story, faults, strict=no_revalidate):
                 output.line(text)
-            nothing.tell_missing(client, [(wanted, answer)], place)
+            nothing.tell_missing(client, [(key, answer)], place)
     return codes.of_verdicts([answer])
 
 
@@ -146,14 +146,16 @@ def _pages(client: Client, answer: Json, asked: Json, story: Story, as_json: boo
         if as_json:
             output.line_json(page)
         # Of the whole log, places that are not watched are of no concern: objects and entries are not watched.
-        whole = whole and bool(page.get("complete") or (not asked and page.get("uncovered")))
+        whole = whole and bool(page.get("complete") or (not asked and (page.get("uncovered") or page.get("foreign"))))
         for record in page["records"]:
             take(record)
         if not page.get("more") or page["clock"] == clock:
             break
         clock = page["clock"]
     uncovered = [records.uncovered(place) for place in page.get("uncovered") or []] if asked else []
-    if uncovered:
+    if asked and page.get("foreign"):
+        story.reasons[records.FOREIGN] = None
+    elif uncovered:
         shown = output.some(uncovered, _REASONS, records.number(page, "uncovered_more"))
         story.reasons[f"not wholly watched: {shown}"] = None
     elif not whole and not story.reasons:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -87,10 +88,11 @@ def lies_in(entry_id: EntryId, directory: bytes) -> bool:
 def identity(raw: bytes) -> bytes:
     """A digest that is equal for equal canonical JSON: member order and spacing do not count, numbers do to the letter.
 
+    Of members with one name each counts, since readers do not agree which of them is meant.
     Raises InvalidParams for a value nested too deeply to compare.
     """
     try:
-        frozen = _frozen(json.loads(raw, parse_float=_Number, parse_int=_Number))
+        frozen = _frozen(json.loads(raw, parse_float=_Number, parse_int=_Number, object_pairs_hook=_Members))
         return hashlib.blake2b(repr(frozen).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     except RecursionError:
         raise errors.InvalidParams("the value is nested too deeply", "keep it under a few hundred levels") from None
@@ -105,9 +107,15 @@ class _Number(str):
         return f"#{self}"
 
 
+class _Members(tuple[tuple[str, Any], ...]):
+    """The members of an object, in the order in which they stand there."""
+
+    __slots__ = ()
+
+
 def _frozen(value: Any) -> Any:
-    if isinstance(value, dict):
-        return ("o", tuple(sorted((name, _frozen(member)) for name, member in value.items())))
+    if isinstance(value, _Members):
+        return ("o", tuple(sorted(((name, _frozen(member)) for name, member in value), key=itemgetter(0))))
     if isinstance(value, list):
         return ("l", tuple(_frozen(member) for member in value))
     return value

@@ -34,6 +34,7 @@ States = frozenset[int]
 """The indices of the components that may match the next name."""
 
 _WILD: Final = re.compile(rb"[*?\[]")
+_ESCAPED: Final = re.compile(rb"\[([*?\[])\]")
 _STARS: Final = re.compile(r"\*+")
 _CACHED: Final = 4096
 
@@ -60,7 +61,8 @@ class Part(msgspec.Struct, frozen=True):
 class Pattern(msgspec.Struct, frozen=True):
     """A compiled pattern.
 
-    `base` is its last directory without a wildcard, as it was written; `parts` are the components below it;
+    `base` is its last directory without a wildcard, otherwise as it was written: what is escaped is none, so that what
+    a set holds does not hang on the name of the directory that it lies in. `parts` are the components below it;
     `directories` says that it ended in `/`.
     """
 
@@ -121,8 +123,9 @@ class Pattern(msgspec.Struct, frozen=True):
 def compile_pattern(pattern: bytes) -> Pattern:
     """The compiled form of an absolute `pattern`; raises DependencyMalformed where it cannot be one."""
     names = pattern.rstrip(b"/").split(b"/")
-    first = next((at for at, name in enumerate(names) if _WILD.search(name)), len(names) - 1)
-    base = b"/".join(names[:first]).rstrip(b"/") or b"/"
+    plain = [_literal(name) for name in names]
+    first = next((at for at, name in enumerate(plain[:-1]) if name is None), len(names) - 1)
+    base = b"/".join(name for name in plain[:first] if name is not None).rstrip(b"/") or b"/"
     parts: list[Part] = []
     for name in filter(None, names[first:]):
         if name in {b".", b".."}:
@@ -142,6 +145,11 @@ def escape(name: bytes) -> bytes:
     return _WILD.sub(lambda found: b"[" + found[0] + b"]", name)
 
 
+def _literal(name: bytes) -> bytes | None:
+    """The only name that a component matches where all that is special in it is escaped, else None."""
+    return None if _WILD.search(_ESCAPED.sub(b"", name)) else _ESCAPED.sub(rb"\1", name)
+
+
 def _malformed(pattern: bytes, why: str, hint: str) -> errors.DependencyMalformed:
     shown = pattern[:120].decode("utf-8", "backslashreplace")
     return errors.DependencyMalformed(f"the pattern {shown!r} cannot be used: {why}", hint)
@@ -150,8 +158,8 @@ def _malformed(pattern: bytes, why: str, hint: str) -> errors.DependencyMalforme
 def _compile_part(name: bytes, pattern: bytes) -> Part:
     """One component; the usual shapes (a name, `*`, `*.py`, `test_*`, `a*b`) go without a regular expression."""
     text = name.decode("utf-8", "surrogateescape")
-    if _WILD.search(name) is None:
-        return Part(text, text.__eq__, literal=name)
+    if (literal := _literal(name)) is not None:
+        return Part(text, literal.decode("utf-8", "surrogateescape").__eq__, literal=literal)
     if text == "**":
         return Part(text, _anything, deep=True)
     if "?" not in text and "[" not in text:

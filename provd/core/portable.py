@@ -6,13 +6,12 @@ that a store knows its own again and takes those of another for names only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from provd.core import errors, params
+from provd.core import errors, glob, params
 from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, check_digest, is_under, parse
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.records import wire_name, wire_scope
@@ -39,7 +38,6 @@ OriginOf = Callable[[EntryId, int], Origin | None]
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Position = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-_SPECIAL: Final = re.compile(rb"[*?\[]")
 _NO_PATH: Final = "send an absolute path"
 
 
@@ -205,7 +203,7 @@ def _moved_dependency(dep: Dependency, moved: Moved | None) -> Dependency:
     """The same below the directory's new name; its text says so where it named the old one."""
     if moved is not None and dep.kind in PATTERN_KINDS:  # what is special in a pattern is not special in a directory
         plain = is_under(dep.name, moved[0])
-        moved = (moved[0] if plain else _SPECIAL.sub(rb"[\g<0>]", moved[0]), _SPECIAL.sub(rb"[\g<0>]", moved[1]))
+        moved = (moved[0] if plain else glob.escape(moved[0]), glob.escape(moved[1]))
     if moved is None or dep.kind not in PATH_KINDS or not is_under(dep.name, moved[0]):
         return dep
     name = _moved(dep.name, moved)

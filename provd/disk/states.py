@@ -34,9 +34,11 @@ BIGGEST: Final = 1 << 30
 """Bytes of a file above which nothing is hashed."""
 PIECE: Final = 4 << 20
 """Bytes of a big file that are read at once."""
-MOUNTED: Final = State(DIRECTORY, 0, 0, 0, 1)
+_NO_INODE: Final = -1
+"""A number that no inode has, as 1 is that of the top of a tmpfs."""
+MOUNTED: Final = State(DIRECTORY, 0, 0, 0, _NO_INODE)
 """A directory on which something is mounted that may hang: what that is like is not known."""
-_MOUNTED_FILE: Final = State(SPECIAL, 0, 0, 0, 1)
+_MOUNTED_FILE: Final = State(SPECIAL, 0, 0, 0, _NO_INODE)
 TICK: Final = 0.02
 """Seconds within which a kernel may stamp two changes alike."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import Any, Final
 
@@ -48,6 +49,25 @@ class Outcome(StrEnum):
     UNCHANGED = "unchanged"
 
 
+class _Tally:
+    """What became of the lines of a request so far."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter({str(outcome): 0 for outcome in Outcome})
+        self.refused: list[dict[str, Any]] = []
+
+    def add(self, index: int, outcome: Outcome | errors.RequestError) -> None:
+        """One line, by its index."""
+        if isinstance(outcome, errors.RequestError):
+            self.refused.append(refused(index, outcome))
+        else:
+            self._counts[str(outcome)] += 1
+
+    def told(self) -> dict[str, Any]:
+        """The answer."""
+        return {**self._counts, "refused": sorted(self.refused, key=lambda one: int(one["index"]))}
+
+
 class Contested(msgspec.Struct, frozen=True):
     """Another value stands under the key: both must be judged."""
 
@@ -62,22 +82,30 @@ class Importing:
         self._clocks = clocks
 
     async def take(self, asked: params.EntryImport, *, foreign: bool) -> dict[str, Any]:
-        """`entry.import`; raises RootMissing, InvalidParams, StoreFull (what was taken before stays)."""
+        """`entry.import`; raises RootMissing, InvalidParams, StoreFull.
+
+        What was taken before an error stays, and is in its detail as `taken`.
+        """
         moved = await self._moved(asked.moved, foreign=foreign)
-        counts: Counter[str] = Counter({str(outcome): 0 for outcome in Outcome})
-        bad: list[dict[str, Any]] = []
-        for lines in slices(asked.entries):
-            # In a thread, as others wait for the loop; not in a worker: those may all hang.
-            told = await asyncio.to_thread(understood, lines, moved, self._clocks, self._clocks.head())
-            bad += told.refused
-            if not foreign:
-                told = told.at(await self._resolver.scopes(told.scopes()))
-            for index, outcome in await self._taken(told, foreign=foreign):
-                if isinstance(outcome, errors.RequestError):
-                    bad.append(refused(index, outcome))
-                else:
-                    counts[str(outcome)] += 1
-        return {**counts, "refused": sorted(bad, key=lambda one: int(one["index"]))}
+        result = _Tally()
+        try:
+            for lines in slices(asked.entries):
+                await self._take(lines, moved, result, foreign=foreign)
+        except errors.ProvdError as e:  # it may be the error of others too
+            raise type(e)(e.message, e.hint, **e.detail, taken=result.told()) from None
+        return result.told()
+
+    async def _take(
+        self, lines: list[tuple[int, msgspec.Raw]], moved: Moved | None, result: _Tally, *, foreign: bool
+    ) -> None:
+        """Some lines; what became of each is added to the result as soon as it is durable."""
+        # In a thread, as others wait for the loop; not in a worker: those may all hang.
+        told = await asyncio.to_thread(understood, lines, moved, self._clocks, self._clocks.head())
+        result.refused += told.refused
+        if not foreign:
+            told = told.at(await self._resolver.scopes(told.scopes()))
+        async for index, outcome in self._taken(told, foreign=foreign):
+            result.add(index, outcome)
 
     async def _moved(self, move: params.Move | None, *, foreign: bool) -> Moved | None:
         if move is None:
@@ -85,16 +113,22 @@ class Importing:
         place = await self._resolver.place(move.to, foreign=foreign)
         return absolute(params.name_bytes(move.source), "source"), place.need_scope()
 
-    async def _taken(self, told: Understood, *, foreign: bool) -> list[tuple[int, Outcome | errors.RequestError]]:
-        """What became of each of some lines."""
+    async def _taken(
+        self, told: Understood, *, foreign: bool
+    ) -> AsyncIterator[tuple[int, Outcome | errors.RequestError]]:
+        """What became of each of some lines, those first that nothing must be read for."""
         coming = told.coming
         reals = {} if foreign else await self._resolver.real_paths(told.bases)
         bring = [Bring(one, reals, self._clocks, foreign=foreign) for _, one in coming]
         results = await self._store.submit(lambda writer: [_alone(one, writer) for one in bring])
-        out: list[tuple[int, Outcome | errors.RequestError]] = []
+        undecided: list[tuple[int, Bring]] = []
         for (index, _), one, result in zip(coming, bring, results, strict=True):
-            out.append((index, await self._judged(one) if isinstance(result, _UNDECIDED) else result))
-        return out
+            if isinstance(result, _UNDECIDED):
+                undecided.append((index, one))
+            else:
+                yield index, result
+        for index, one in undecided:
+            yield index, await self._judged(one)
 
     async def _judged(self, bring: Bring) -> Outcome | errors.RequestError:
         """A line that another value stands in the way of, with what must be read to decide."""

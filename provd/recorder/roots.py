@@ -48,6 +48,10 @@ class Scanner(Protocol):
         """Drops what is known of a tree, but not of the roots `keep`."""
 
 
+_ANY_NAME: Final = b"/\x01"
+"""In a root: a name that no pattern means which does not mean all."""
+
+
 class Roots:
     """The roots; `own` is the daemon's state directory, which is never part of them.
 
@@ -103,6 +107,13 @@ class Roots:
         """Whether a place is left out by the rules of its longest root; those above it are not asked about."""
         root = self._nesting.longest(path)
         return root is not None and self._predicate(root)(path, is_dir)
+
+    def leaves_all_out(self, path: bytes) -> bool:
+        """Whether the rules of a root leave out every name that there may be in it."""
+        ignored = self._predicate(path)
+        some = path.rstrip(b"/") + _ANY_NAME
+        excepting = any(rule.startswith("!") for rule in _patterns(self._roots[path]))
+        return not excepting and all(ignored(some, is_directory) for is_directory in (False, True))
 
     def holder(self, path: bytes) -> bytes | None:
         """The innermost root at or above `path`; None where it lies outside of all."""

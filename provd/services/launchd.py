@@ -10,9 +10,11 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
+from provd.ownfile import open_file
 from provd.services import owned, plist
 from provd.services.base import Plan, Service, ServiceError
 from provd.services.runner import MISSING, QUICK, SLOW, Ran, run
+from provd.umask import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +65,7 @@ class Launchd:
     def service(self) -> Service | None:
         """The agent as launchd knows it; None where it is not installed."""
         try:
-            with open(self.file, "rb") as file:
+            with open(open_file(self.file, os.O_RDONLY), "rb") as file:
                 command = plist.command_of(file.read())
         except OSError:
             return None
@@ -111,7 +113,8 @@ class Launchd:
         Raises ServiceError.
         """
         self.prepare(plan)
-        os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
+        with usable():
+            os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
         changed = owned.replace(self.file, self.text(plan), _ADVICE)
         if changed:
             yield f"wrote {self.file}"

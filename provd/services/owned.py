@@ -11,7 +11,9 @@ import os
 import re
 from typing import Final
 
+from provd.ownfile import NotAFile, open_file
 from provd.services.base import ServiceError
+from provd.umask import usable
 
 _MARK: Final = re.compile(
     r"\A(?P<head>.*?)[^\n]*Written by provd service install \((?P<sum>[0-9a-f]{16})\)[^\n]*\n", re.DOTALL
@@ -45,10 +47,14 @@ def untouched(text: str) -> bool:
 def read(path: str) -> str | None:
     """The text of a file; None where there is none. Raises ServiceError."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        if os.path.realpath(path) == os.devnull:  # systemd's way to mask a unit
+            return ""
+        with open(open_file(path, os.O_RDONLY), encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except FileNotFoundError:
         return None
+    except NotAFile as error:
+        raise ServiceError(str(error.strerror), error.hint) from None
     except OSError as error:
         raise ServiceError(f"cannot read {path}: {error.strerror}", "look at what stands there") from None
 
@@ -79,7 +85,8 @@ def replace(path: str, text: str, advice: str) -> bool:
     check(path, advice)
     new = f"{path}.new"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with usable():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(new, "w", encoding="utf-8", errors="surrogateescape") as file:
             os.fchmod(file.fileno(), _MODE)
             file.write(text)

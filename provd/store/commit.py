@@ -239,6 +239,8 @@ class Store:
                     outcomes.append(self._carry_out(writer, command, future))
                 writer.finish()
                 faults.point("commit.filled")
+                if (astray := self.environment.astray()) is not None:
+                    raise _RedoAloneError(astray)
                 filled = (outcomes, writer.head())
                 self._filled = writer.gaps
                 faults.point("commit.before")

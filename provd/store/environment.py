@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import lmdb
 
-from provd import places
+from provd import ownfile, places
 from provd.core import errors
 from provd.store import migrate, wholeness
 
@@ -57,6 +57,8 @@ _BROKEN: Final = (
 """What LMDB raises of a file that is no store, or no whole one."""
 
 
+_DATA: Final = "data.mdb"
+"""The file of an environment, as LMDB names it."""
 _LOCK_BYTES: Final = 8192
 _ALMOST_NOTHING: Final = 16 * 1024 * 1024
 _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
@@ -75,6 +77,8 @@ class Environment:
         self.directory = directory
         self.going_on = going_on
         self._map_size = map_size
+        self._file = os.path.join(directory, _DATA)
+        self._identity: tuple[int, int] | None = None
         self.set_aside: str | None = None
         self.log_id = ""
         try:
@@ -87,6 +91,7 @@ class Environment:
     def _open(self) -> None:
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            ownfile.check(self._file)
             _allocate_lock(self.directory)
             self.env = self._open_map()
             try:
@@ -96,6 +101,7 @@ class Environment:
                     migrate.migrate(self, kept, FORMAT)
                 self.open_tables(None)
                 self._name_log()
+                self._identity = _identity(self._file)
             except BaseException:
                 self.env.close()
                 raise
@@ -162,6 +168,23 @@ class Environment:
         if _LOG_ID.fullmatch(self.log_id) is None:
             raise lmdb.CorruptedError(f"{self.directory}: the log's id is damaged")
 
+    def astray(self) -> errors.StoreUnusable | None:
+        """Why nothing more may be acknowledged: the file that is open is not the one that the next start would open.
+
+        None where it is. A look costs a microsecond.
+        """
+        try:
+            if _identity(self._file) == self._identity:
+                return None
+            became = "another file lies there now"
+        except OSError as e:
+            became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
+        return errors.StoreUnusable(
+            f"the open store is not at {self._file} any more ({became}): nothing was changed, since the next start "
+            "would not find it",
+            "put it back where it was; or save what is still open (provd export --all > FILE), then provd restart",
+        )
+
     def reopen(self) -> None:
         """Closes the environment and opens it again, as after a failed sync. No transaction may be open."""
         self.env.close()
@@ -181,9 +204,14 @@ class Environment:
         self.env.close()
 
 
+def _identity(path: str) -> tuple[int, int]:
+    st = os.stat(path)
+    return st.st_dev, st.st_ino
+
+
 def _allocate_lock(directory: str) -> None:
     """Takes the space of LMDB's lock file, which it writes through a mapping: on a full disk that would kill us."""
-    fd = os.open(os.path.join(directory, "lock.mdb"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = ownfile.open_file(os.path.join(directory, "lock.mdb"), os.O_RDWR | os.O_CREAT)
     try:
         if os.fstat(fd).st_size < _LOCK_BYTES and hasattr(os, "posix_fallocate"):
             os.posix_fallocate(fd, 0, _LOCK_BYTES)
@@ -213,6 +241,8 @@ def _sync_names(directory: str) -> None:
 def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
     """What an error of LMDB or of the system means for the user."""
     text = str(error)
+    if isinstance(error, ownfile.NotAFile):
+        return errors.StoreUnusable(f"the store in {directory} cannot be used: {error.strerror}", error.hint)
     if isinstance(error, lmdb.MapFullError):
         return errors.StoreFull(
             "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"

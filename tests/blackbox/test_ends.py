@@ -98,3 +98,22 @@ def test_a_daemon_that_lost_its_store_ends_with_5_and_says_why(on_broken_disk: O
     os.unlink(daemon.fails)
     daemon.start()
     assert daemon.stop() == 0
+
+
+def test_a_daemon_whose_store_was_moved_takes_no_changes_and_says_why() -> None:
+    daemon = Daemon()
+    try:
+        daemon.start()
+        daemon.rpc("entry.put", key="kept", value=1, deps=[], scope="global")
+        store = os.path.join(daemon.state, "store")
+        os.rename(store, store + ".elsewhere")
+        with pytest.raises(RpcError) as refused:
+            daemon.rpc("entry.put", key="lost", value=1, deps=[], scope="global")
+        assert refused.value.code == "store.unusable"
+        assert "moved" in daemon.rpc("daemon.status")["store"]["unusable"]
+        assert daemon.rpc("entry.check", key="kept", scope="global")["verdict"] == "fresh"
+        os.rename(store + ".elsewhere", store)
+        daemon.rpc("entry.put", key="taken", value=1, deps=[], scope="global")
+        assert "unusable" not in daemon.rpc("daemon.status")["store"]
+    finally:
+        daemon.close()

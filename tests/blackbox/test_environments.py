@@ -167,6 +167,10 @@ def test_a_current_directory_that_is_gone(someone: Someone, gone: str) -> None:
     someone.ready()
     someone.before = leave if gone == "commands" else None
     someone.remembers(work)
+    if gone == "commands":
+        someone.run("put", "of the only root", "--dep", f"{work}/f", "--as-of-now", "--value", "1")
+        someone.run("exec", "--", "sh", "-c", f"echo three > {work}/f")
+        assert b"dirty" in someone.run("check", "of the only root", "--root", work, code=1).stdout
 
 
 def _leave(away: str) -> None:
@@ -236,6 +240,10 @@ def test_any_umask(someone: Someone, mask: int) -> None:
         modes["directory"].add(stat.S_IMODE(os.stat(directory).st_mode))
         modes["file"] |= {stat.S_IMODE(os.lstat(os.path.join(directory, name)).st_mode) for name in files}
     assert modes == {"directory": {0o700}, "file": {0o600}}
+    someone.run("config", "init")
+    assert b"nothing wrong" in someone.run("config", "check").stderr
+    settings = os.path.join(someone.env["HOME"], ".config")
+    assert stat.S_IMODE(os.stat(settings).st_mode) == 0o777 & ~(mask & 0o077)
 
 
 def _umask(mask: int) -> None:

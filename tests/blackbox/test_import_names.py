@@ -196,3 +196,22 @@ def test_a_root_that_is_not_here_is_taken_as_it_is_named(own: Workspace) -> None
     nowhere = f"{own.root}/not/here"
     assert taken(own, [line | {"root": nowhere} for line in exported(own)]) == {"added": 1}
     assert [line["root"] for line in exported(own, root=nowhere)] == [nowhere]
+
+
+@pytest.mark.parametrize("there", ["plain", "b[2]", "[*]?"])
+@pytest.mark.parametrize("here", ["a[1]", "[", "plain too"])
+def test_sets_of_a_directory_with_special_signs_are_the_same_in_another(ws: Workspace, here: str, there: str) -> None:
+    old, new = f"{ws.root}/{here}", f"{ws.root}/{there}"
+    for directory in (old, new):
+        ws.write(f"{directory}/d/x.py", "same")
+    deps = ["glob:d/*.py", "names:*", "names:**/x.py", "tree:d"]
+    ws("entry.put", key="k", value=1, deps=deps, as_of="put", root=old)
+    assert ws.verdict("k", root=old) == "fresh"
+
+    ws.rpc("entry.import", entries=exported(ws, root=old), moved={"source": old, "to": new})
+
+    assert ws.verdict("k", root=new) == "fresh"
+    ws.write(f"{new}/d/y.py", "more")
+    found = ws("entry.check", key="k", root=new)
+    assert found["verdict"] == "dirty"
+    assert {item["dep"] for item in found["evidence"]} == {"glob:d/*.py", "tree:d"}

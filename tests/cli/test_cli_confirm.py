@@ -23,7 +23,7 @@ __all__ = ["cli"]
 
 @pytest.fixture
 def fake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    with FakeDaemon() as daemon:
+    with FakeDaemon(deps_snapshot={"clock": "c:1", "digests": []}) as daemon:
         yield Cli(daemon, capsys, monkeypatch)
 
 
@@ -151,7 +151,7 @@ def test_a_value_and_a_meta_stay_to_the_letter(cli: RealCli, text: str) -> None:
         version = client.put("letters", **told)["version"]
         cli("confirm", "letters", "--as-of-now")
         after = client.get("letters", deps=True, root=cli.root)
-        assert (client.written()["value"], client.written()["meta"]) == (text, meta)
+        assert (after["value"], after["meta"]) == (text, meta)
     assert (after["version"], after["supports"]) == (version, 2)
     cli("forget", "letters")
 

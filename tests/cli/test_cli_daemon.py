@@ -146,6 +146,13 @@ def test_audit(cli: Cli) -> None:
     assert cli("audit", code=1).out.endswith("\n1 file compared, 1 differs\n")
 
 
+def test_an_audit_says_what_it_read_and_what_rules_left_out(cli: Cli) -> None:
+    cli.fake.answers["daemon.audit"] = {"files": 7, "read": 1, "ignored": 2, "mismatches": []}
+    assert cli("audit", "--sample", "1").out == (
+        "7 files compared, 1 of them read, 0 differ, 2 names left out by ignore rules\n"
+    )
+
+
 def test_an_audit_says_what_it_did_not_look_at(cli: Cli) -> None:
     places = [{"path": "/r/hung", "why": "it does not answer"}]
     cli.fake.answers["daemon.audit"] = answer = {

@@ -10,7 +10,7 @@ import pytest
 from doctoring import ROOT, Doctor, ago, doctor, gap
 from fake_daemon import cli, fake
 
-from provd.cli.doctor import CHECKS
+from provd.cli.doctor import CHECKS, reaching
 from provd.cli.doctor.facts import Facts
 from provd.cli.doctor.reaching import _KINDS
 from provd.cli.doctor.results import Check, Result, examine, to_json
@@ -56,6 +56,7 @@ _TOLD: list[tuple[str, str, Json, str, str]] = [
     ("version", "warn", {"version": "9.9", "package": "/else/where"}, "9.9", "provd restart"),
     ("store.aside", "warn", {"set_aside": "/s/store.unusable-1"}, "/s/store.unusable-1", "rm -r /s/store.unusable-1"),
     ("store.migrated", "warn", {"migrated": {"kept": "/s/store.format-1", "from": 1}}, "/s/store.format-1", "restart"),
+    ("store.astray", "fail", {"store": {"unusable": "it was moved"}}, "was moved", "provd export"),
     ("store.reopened", "warn", {"store": {"reopened": 2}}, "opened again 2 times", "dmesg"),
     ("store.map", "warn", {"bytes": 900 * 1024**2, "store": {"map_bytes": 1024**3}}, "900.0 MiB", "map_gib = 2"),
     ("roots.none", "warn", {"roots": []}, "nothing is watched", "provd watch add DIR"),
@@ -159,6 +160,13 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "sudo sysctl fs.inotify.max_user_watches=524288",
     ),
     (
+        "root.ignored",
+        "warn",
+        _root(all_ignored=True, ignore=[".git/", "*"]),
+        "nothing of /r is watched",
+        "provd watch add /r --ignore .git/",
+    ),
+    (
         "root.doubted",
         "warn",
         _root(state="degraded", coverage="partial", uncovered=_places(_OVERLAY, "/r")),
@@ -259,7 +267,40 @@ def test_an_action_that_is_open_for_long(doctor: Doctor) -> None:
 
     assert found["code"] == "actions.old"
     assert found["what"] == "action 7 is open since 2 h, by session s9: object:svc"
+    assert found["why"] == "until it ends, what rests on the objects that it names is dirty"
     assert "provd action end 7" in found["next"]
+
+
+def test_an_open_action_of_paths_makes_nothing_dirty(doctor: Doctor) -> None:
+    doctor.tell(actions=[{"id": 7, "at": ago(2 * _HOUR), "writes": ["file:/f", {"b64": "ZmlsZTovgA=="}]}])
+
+    found = doctor.finding()
+
+    assert found["code"] == "actions.old"
+    assert "dirty" not in found["why"]
+    assert "counts as its doing" in found["why"]
+
+
+def test_a_root_in_whose_place_another_directory_stands(doctor: Doctor) -> None:
+    here = doctor.cli.here
+    doctor.tell(roots=[ROOT | {"path": here, "state": "gone", "coverage": "none"}])
+
+    found = doctor.finding()
+
+    assert (found["code"], found["level"]) == ("root.gone", "fail")
+    assert found["what"] == f"{here} is another directory than the one that was watched"
+    assert found["next"].endswith(f"provd watch add {here}")
+
+
+@pytest.mark.parametrize(("whose", "named"), [(4242, "'#4242'"), (0, "root")])
+def test_a_daemon_of_another_user_is_no_other_mount_namespace(whose: int, named: str) -> None:
+    facts = Facts("/s", "1", "/p", answer={"foreign": True}, user=7, daemon_user=whose)
+
+    (found,) = reaching.namespace(facts)
+
+    assert found.code == "namespace"
+    assert "mount namespace" not in found.why
+    assert found.next == f"ask as that user: sudo -u {named} provd doctor --socket /s"
 
 
 def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import socket
 from typing import Any
 
 import pytest
-from doctoring import ROOT, Doctor, doctor
+from doctoring import Doctor, doctor
 from fake_daemon import Hangup, Raw, Refusal, Silence, cli, fake
 
 from provd import services
@@ -225,12 +225,6 @@ def test_a_state_directory_that_others_may_look_into(doctor: Doctor) -> None:
     found = doctor.finding()
 
     assert (found["code"], found["next"]) == ("state.mode", f"chmod 700 {doctor.state}")
-
-
-def test_a_state_directory_that_lies_in_a_watched_root(doctor: Doctor) -> None:
-    doctor.tell(roots=[ROOT | {"path": doctor.cli.here}])
-
-    assert doctor.finding()["code"] == "state.watched"
 
 
 def test_a_state_directory_that_was_removed_under_the_daemon(doctor: Doctor) -> None:

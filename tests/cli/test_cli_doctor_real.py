@@ -206,10 +206,11 @@ def test_a_state_directory_that_others_may_read(own: Workspace) -> None:
     assert set(news(own.daemon)) == {"state.mode"}
 
 
-def test_a_state_directory_in_a_root(own: Workspace) -> None:
+def test_a_state_directory_in_a_root_is_left_out_by_the_daemon_itself(own: Workspace) -> None:
+    """As where the whole home is watched, and the state is in its default place: nothing has to be done."""
     own.rpc("root.add", path=own.daemon.home)
 
-    assert set(news(own.daemon)) == {"state.watched"}
+    assert news(own.daemon) == {}
 
 
 def test_a_state_directory_that_was_removed(own: Workspace) -> None:

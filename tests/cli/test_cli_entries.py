@@ -140,6 +140,17 @@ def test_put_warns_of_what_is_less_than_it_seems(cli: Cli) -> None:
     assert "entry:e: nobody knows which version was read: c=$(provd clock)" in got.err
 
 
+def test_a_put_from_another_namespace_says_so_and_names_no_other_way_of_putting(cli: Cli) -> None:
+    item = {"dep": "file:/f", "why": "namespace", "hint": "run a daemon where you are"}
+    born = verdict("unknown", why="namespace") | {"evidence": [item]}
+    cli.fake.answers["entry.put"] = _PUT | {"unproven": ["file:/f"], "verdict": born}
+
+    err = cli("put", "k", "--dep", "/f", "--as-of-now").err
+
+    assert "provd: unproven: file:/f: unknown (namespace): run a daemon where you are\n" in err
+    assert "--as-of-now" not in err
+
+
 @pytest.mark.parametrize(("field", "word"), [("absent", "does not exist"), ("unproven", "nothing shows")])
 def test_put_counts_what_the_daemon_does_not_list(cli: Cli, field: str, word: str) -> None:
     cli.fake.answers["entry.put"] = answer = _PUT | {field: ["file:/a", "file:/b"], f"{field}_more": 98_000}

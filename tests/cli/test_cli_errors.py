@@ -68,6 +68,8 @@ def test_a_refused_action_names_what_is_not_usable(cli: Cli) -> None:
         "provd: nothing was begun: not usable: plan (changed), other (gap); the objects named in --write count as"
         " unknown until they are looked at again [action.stale]\n  next: look again, put the entries anew, then begin\n"
     )
+    path = cli("action", "begin", "--write", "f", "--if-usable", "plan", code=5)
+    assert path.err.startswith("provd: nothing was begun: not usable: plan (changed), other (gap) [action.stale]\n")
     many = {f"k{n}": verdict("dirty", why="changed") for n in range(12)}
     cli.fake.answers["action.begin"] = Refusal("action.stale", "if_usable", "", {"verdicts": many})
     assert "k9 (changed) and 2 more; " in cli("action", "begin", "--write", "object:o", code=5).err

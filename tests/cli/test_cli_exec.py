@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -199,14 +200,15 @@ def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
     got = cli.process("exec", "--session", "s1", "--", "sh", "-c", "echo two > f; echo new > made")
 
     root = cli.root
-    assert "done: 2 paths changed meanwhile\n" in got.err
+    assert "): 2 paths changed meanwhile\n" in got.err
     assert f"  modified {root}/f\n" in got.err
     assert f"  created {root}/made\n" in got.err
     assert got.err.splitlines()[-1] == "  dirty now: f"
     declared = next(record for record in actions(cli, clock) if record["event"] == "record")
     assert (declared["session"], declared["outcome"]) == ("s1", "done")
     assert sorted(declared["writes"]) == [f"file:{root}/f", f"file:{root}/made"]
-    assert f"provd: action {declared['id']} done" in got.err, "the one that has the paths"
+    begun = next(record for record in actions(cli, clock) if record["event"] == "begin")
+    assert f"provd: action {declared['id']} done (begun as record {begun['id']}): " in got.err, "who has the paths"
     why = " ".join(cli("why", "f", code=1).out.split())
     assert f"(declared afterwards by action {declared['id']}, session s1, note changed while it ran)" in why
     assert "where nobody is named" not in why
@@ -305,6 +307,19 @@ def test_the_report_is_for_programs(cli: RealCli) -> None:
     assert told["verdicts"]["f"]["verdict"] == "dirty"
     assert os.path.join(cli.root, "f") in {mutation["path"] for mutation in told["changed"]}
     assert told["affects"]["keys"] == ["f"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o777, 0o600), (0o000, 0o666), (0o277, 0o600)])
+def test_a_report_can_be_read_whatever_the_umask_and_the_command_has_its_own(
+    cli: RealCli, mask: int, mode: int
+) -> None:
+    report = os.path.join(cli.daemon.outside, f"{mask:o}")
+    script = f"umask {mask:03o}; exec {sys.executable} -m provd exec -q --report {report} -- sh -c 'umask >&2'"
+
+    done = subprocess.run(["sh", "-c", script], cwd=cli.root, env=cli.environment(), capture_output=True, check=True)
+
+    assert int(done.stderr, 8) == mask
+    assert stat.S_IMODE(os.stat(report).st_mode) == mode
 
 
 def test_a_report_that_cannot_be_written_is_no_failure_of_the_command(cli: RealCli) -> None:

@@ -38,6 +38,7 @@ def test_refused_it_is_not_run(cli: RealCli) -> None:
     got = cli.process("exec", "--if-usable", "none", "--anyway", "--", "touch", "made", code=5)
 
     assert "not usable: none (no-entry)" in got.err
+    assert "the objects" not in got.err
     assert "the command was not run [action.stale]\n  next: look again" in got.err
     assert not os.path.exists(os.path.join(cli.root, "made"))
 

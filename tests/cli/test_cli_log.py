@@ -43,6 +43,14 @@ _RECORDS: list[tuple[dict[str, Any], str]] = [
         {"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7},
         "late k into the archive, version 7 stands in global",
     ),
+    (
+        {"type": "entry", "event": "forgotten", "key": "k", "root": "/r", "version": 0, "superseded": 7},
+        "forgotten k (it had version 7) in /r",
+    ),
+    (
+        {"type": "entry", "event": "forgotten", "key": "k", "root": "/r", "version": 0, "superseded": 0},
+        "forgotten k in /r",
+    ),
     ({"type": "entry", "event": "imported", "key": "k", "root": "/r", "version": 7}, "imported k version 7 in /r"),
     (
         {"type": "entry", "event": "imported", "key": "k", "root": "/r", "version": 7, "archived": True},

@@ -78,9 +78,25 @@ def test_a_directory_that_is_gone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     os.rmdir("../gone")
 
     assert "no longer exists" in cli("check", "--dep", "f", "--fetched-at", "c:1", code=2).err
-    assert "--root DIR" in cli("check", "k", code=2).err
     assert "entry.check" not in [method for method, _ in cli.fake.asked]
     cli("check", "k", "--scope", "s")
+    cli("check", "k")
+    assert cli.fake.questions[-1] == ("entry.check", {"key": "k", "root": "/watched"})
+    os.chdir("/")
+
+
+@pytest.mark.parametrize("roots", [[], ["/a", "/b"]])
+def test_a_directory_that_is_gone_and_not_one_root(cli: Cli, roots: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkdir("gone")
+    monkeypatch.chdir("gone")
+    os.rmdir("../gone")
+    cli.fake.answers["daemon.hello"] = HELLO | {"roots": roots}
+
+    got = cli("check", "k", code=2)
+
+    assert f"no longer exists, and {len(roots)} roots are watched" in got.err
+    assert "--root DIR" in got.err
+    assert cli.fake.questions == []
     os.chdir("/")
 
 
@@ -129,4 +145,4 @@ def test_keys_are_text(cli: Cli) -> None:
 
     assert cli.fake.params_of("entry.check")["key"] == "é k"
     assert cli("check", b"k\xff", code=2).err.startswith("provd: a key is not UTF-8")
-    assert cli("check", "k", "--scope", b"k\xff", code=2).err.startswith("provd: a scope is not UTF-8")
+    assert cli("check", "k", "--scope", b"k\xff", code=2).err.startswith("provd: --scope is not UTF-8")

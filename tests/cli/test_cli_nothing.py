@@ -38,7 +38,10 @@ def test_an_unwatched_directory_has_keys_of_its_own(cli: RealCli, other: str, mo
 
     assert "no-entry" in missing.out
     where = f"no entry summary in {other}, which is in no watched directory; roots: {cli.root}"
-    assert missing.err == f"{where}\n  next: --root DIR, provd watch add ., or provd put\n"
+    assert (
+        missing.err
+        == f"{where}\n  summary is in: --root {cli.root}\n  next: --root DIR, provd watch add ., or provd put\n"
+    )
     assert cli("get", "summary").out.strip() == "of the other"
     monkeypatch.chdir(cli.root)
     assert cli("get", "summary").out.strip() == "of the root"
@@ -67,3 +70,20 @@ def test_a_list_without_entries(cli: RealCli, other: str, monkeypatch: pytest.Mo
     assert f"  entries are in: {cli.root}\n" in got.err
     assert cli("ls", "--json").err == ""
     assert f"there was no summary in {other}, " in cli("forget", "summary").err
+
+
+def test_where_else_a_key_is(cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for where in (["--root", cli.root], ["--scope", "global"]):
+        cli("put", "summary", "--value", "v", "--no-deps", *where)
+        cli("put", "summary of more", "--value", "v", "--no-deps", *where)
+    monkeypatch.chdir(other)
+
+    for command in ("check", "get", "why"):
+        assert f"  summary is in: --root {cli.root}, --scope global\n" in cli(command, "summary", code=4).err
+    assert "is in:" not in cli("check", "summ", code=4).err
+    assert "k2 is in" not in cli("check", "summary", "k2", code=4).err
+    assert "--root" not in cli("check", "summary", "--root", cli.root).err
+
+
+def test_forgetting_what_is_not_there_is_said_and_no_error(cli: RealCli) -> None:
+    assert cli("forget", "none", code=0).err == f"there was no none in {cli.root}\n"

@@ -170,7 +170,7 @@ def test_get_prints_text_as_it_is(cli: Cli, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "printed"), [({"a": [1, "é"]}, '{"a": [1, "é"]}\n'), (None, "null\n"), (1.5, "1.5\n")]
+    ("value", "printed"), [({"a": [1, "é"]}, '{"a": [1, "\\u00e9"]}\n'), (None, "null\n"), (1.5, "1.5\n")]
 )
 def test_get_prints_the_rest_as_json(cli: Cli, value: Any, printed: str) -> None:
     cli.fake.answers["entry.get"] = verdict(value=value)

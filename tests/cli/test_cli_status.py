@@ -69,6 +69,22 @@ def test_the_screen_of_a_daemon_that_is_well(doctor: Doctor, monkeypatch: pytest
     assert _without_places(out, doctor) == _WELL
 
 
+@pytest.mark.parametrize(
+    ("root", "scope", "reason", "said"),
+    [
+        ("/r/in", "/r", "root removed", "of /r around it, root removed: this one goes on being watched, by itself"),
+        ("/r/in", "/r", "something was mounted", "of /r around it, something was mounted: a mount hid"),
+        ("/r", "/r/sub", "something was mounted", "in /r/sub, something was mounted: a mount hid"),
+        ("/r", "/r", "root removed", "root removed: it is not watched any more"),
+    ],
+)
+def test_whose_the_last_gap_is(doctor: Doctor, root: str, scope: str, reason: str, said: str) -> None:
+    gap = {"seq": 7, "type": "gap", "scope": scope, "reason": reason}
+    doctor.tell(roots=[ROOT | {"path": root, "last_gap": gap}])
+
+    assert f"last gap {said}" in " ".join(doctor.cli("status").out.split())
+
+
 _TROUBLE = """\
 ✗ 6 things to look at: provd doctor
 

@@ -95,7 +95,7 @@ def test_a_daemon_that_does_not_answer(cli: Cli, monkeypatch: pytest.MonkeyPatch
     cli.fake.answers["daemon.hello"] = Silence()
     monkeypatch.setattr(command, "GREETING", 0.1)
 
-    assert f"or end its process: kill -9 {os.getpid()}" in cli("stop", code=3).err
+    assert f"or end its process: kill -9 {os.getpid()}" in cli("stop", code=5).err
 
 
 def test_the_process_of_a_stranger_is_not_to_be_ended(cli: Cli) -> None:

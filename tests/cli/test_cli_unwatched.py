@@ -67,7 +67,7 @@ def test_of_many_places_some_are_named_at_a_time() -> None:
     assert "/r/108" not in fix
 
 
-def test_what_belongs_to_another_is_opened_by_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_belongs_to_another_is_left_out_or_opened_by_root(monkeypatch: pytest.MonkeyPatch) -> None:
     me = os.geteuid() or 1000
     monkeypatch.setattr(os, "geteuid", lambda: me)
     monkeypatch.setattr(os, "lstat", lambda _: SimpleNamespace(st_uid=me + 1))
@@ -75,7 +75,8 @@ def test_what_belongs_to_another_is_opened_by_root(monkeypatch: pytest.MonkeyPat
 
     fix = _fix(b"/r/a", roots=[_row(b"/r")])
 
-    assert fix == "sudo setfacl -m u:ann:rX /r/a, or leave it out: provd watch add /r --ignore /a/"
+    assert fix == "leave it out: provd watch add /r --ignore /a/, or open it: sudo setfacl -m u:ann:rX /r/a"
+    assert _fix(b"/r", roots=[_row(b"/r")]) == "sudo setfacl -m u:ann:rX /r"
 
 
 @pytest.mark.parametrize("name", ["a", "a/b", "a*", "[x]", "q?", "back\\slash", "!no", "#no", "trailing ", "ä", "**"])

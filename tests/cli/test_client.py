@@ -17,6 +17,7 @@ from fake_daemon import HELLO, FakeDaemon, Hangup, Raw, Refusal, Silence, Stream
 from hypothesis import given
 from hypothesis import strategies as st
 
+from provd import places
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 
 if TYPE_CHECKING:
@@ -283,6 +284,17 @@ def test_refusals_of_the_system(number: int, hint: str, monkeypatch: pytest.Monk
         Client("/run/p/s.sock")
 
     assert "/run/p/s.sock" in caught.value.message
+
+
+def test_a_directory_that_is_closed_to_its_own_user_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: socket.socket, address: str) -> None:
+        raise OSError(errno.EACCES, "denied", address)
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(places, "shut", os.path.dirname)
+
+    with pytest.raises(ProvdUnreachable, match="chmod 700 '/run/p q'"):
+        Client("/run/p q/s.sock")
 
 
 def test_a_system_that_makes_no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:

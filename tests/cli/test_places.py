@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from provd import places
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _HOME = "/home/u"
 _STATE = f"{_HOME}/Library/Application Support/provd" if sys.platform == "darwin" else f"{_HOME}/.local/state/provd"
@@ -99,3 +103,29 @@ def test_relative_names_become_absolute_and_are_not_normalised(monkeypatch: pyte
     assert places.socket_path("s.sock") == f"{here}/s.sock"
     assert places.socket_path() == f"{here}/a/../b/provd.sock"
     assert places.state_dir() == f"{here}/a/../b"
+
+
+def test_a_directory_that_its_owner_is_kept_out_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = os.getuid() or 4242
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    above, state = tmp_path / "a", tmp_path / "a" / "state"
+    state.mkdir(parents=True)
+    (state / "file").touch(0o000)
+    if os.getuid() != user:
+        for path in (above, state, state / "file"):
+            os.chown(path, user, -1)
+
+    assert places.shut(str(state)) == ""
+    assert places.shut(str(state / "file")) == ""
+    state.chmod(0o500)
+    assert places.shut(str(state)) == str(state)
+    assert places.shut(str(state / "file")) == ""
+    state.chmod(0o000)
+    assert places.shut(str(state)) == str(state)
+    above.chmod(0o600)
+    assert places.shut(str(state)) == str(above)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert places.shut(str(state)) == ""
+    above.chmod(0o700)
+    state.chmod(0o700)
+    assert places.shut(str(tmp_path / "none" / "s")) == ""

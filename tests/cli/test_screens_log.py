@@ -301,6 +301,7 @@ def test_other_records_have_their_row_too(cli: Cli) -> None:
         cli,
         {"type": "hashed", "of": 3, "path": "/r/f", "digest": None, "digest_state": "superseded"},
         {"type": "entry", "event": "late", "key": "k", "scope": "global", "version": 7},
+        {"type": "entry", "event": "forgotten", "key": "k", "scope": "global", "version": 0, "superseded": 7},
         {"type": "action", "event": "end", "id": 3, "outcome": "done", "writes": []},
         {"type": "coverage", "path": "/r/x", "coverage": "none", "why": "the limit of watches is reached: raise it"},
         _mutation(5, state="unreadable"),
@@ -311,6 +312,7 @@ def test_other_records_have_their_row_too(cli: Cli) -> None:
     assert [line[21:] for line in lines[1:]] == [
         "# hashed     of 3 f                           changed again",
         "● late       k  version 7 in global",
+        "● forgotten  k  (it had version 7) in global",
         "◆ end        3 done",
         "= coverage   x none: the limit of watches is reached: raise",
         "             it",

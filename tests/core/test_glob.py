@@ -147,6 +147,13 @@ def test_examples(pattern: str, yes: list[str], no: list[str]) -> None:
         (b"/a/b//**", b"/a/b"),
         (b"/a/b/c/", b"/a/b"),
         (b"/\xff/[x]", b"/\xff"),
+        (b"/a[[]1][*]/[?]/*.py", b"/a[1]*/?"),
+        (b"/a/[[]b", b"/a"),
+        (b"/a[[]b*/c", b"/"),
+        (b"/a[[*]/c", b"/"),
+        (b"/a[x[*]/c", b"/"),
+        (b"/[][*]/c", b"/"),
+        (b"/[!*]/c", b"/"),
     ],
 )
 def test_the_base_is_the_last_directory_without_a_wildcard_as_written(pattern: bytes, base: bytes) -> None:
@@ -203,6 +210,14 @@ def test_the_only_names_that_can_match_are_known_where_there_is_no_wildcard() ->
     assert compiled.literal(inside) == (b"x",)
     _, inside = compiled.step(inside, b"x")
     assert compiled.literal(inside) is None
+
+
+def test_a_name_whose_signs_are_all_escaped_is_a_name() -> None:
+    compiled = compile_pattern(b"/r/*/[[]x][*]")
+    _, inside = compiled.step(compiled.start(), b"d")
+    assert compiled.literal(inside) == (b"[x]*",)
+    assert compiled.step(inside, b"[x]*")[0]
+    assert not compiled.step(inside, b"[[]x][*]")[0]
 
 
 def test_what_may_hold_a_match_is_told_from_what_cannot() -> None:

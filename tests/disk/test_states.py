@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provd.core.mutation import DIRECTORY, State
 from provd.disk import states
 from provd.disk.mounts import Mounts
 from provd.disk.states import MOUNTED, Listing, Unlisted, is_as, listing, listing_at_once, look
@@ -59,3 +60,5 @@ def test_what_is_mounted_and_may_hang_is_not_looked_at(tmp_path: Path) -> None:
     assert not is_as(found.names[b"far"], known.names[b"file"])
     assert not is_as(found.names[b"file"], known.names[b"far"])
     assert not is_as(known.names[b"near"], known.names[b"far"])
+    top_of_a_tmpfs = State(DIRECTORY, 0, 0, 0, 1)
+    assert not is_as(top_of_a_tmpfs, known.names[b"near"]), "its inode is 1, and it is as well known as any other"

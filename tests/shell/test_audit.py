@@ -158,7 +158,13 @@ def audit(tmp_path: Path, body: Any) -> None:
 
 def test_a_table_that_is_right_has_no_mismatch_and_ignored_places_are_not_asked_about(tmp_path: Path) -> None:
     async def body(bench: Bench, root: bytes) -> None:
-        assert await bench.run(root) == {"files": 2, "mismatches": [], "skipped": {"count": 0, "places": []}}
+        assert await bench.run(root) == {
+            "files": 2,
+            "read": 2,
+            "ignored": 1,
+            "mismatches": [],
+            "skipped": {"count": 0, "places": []},
+        }
         assert sorted(bench.read) == [root + b"/sub/one", root + b"/two"]
 
     audit(tmp_path, body)
@@ -246,7 +252,7 @@ def test_a_sample_bounds_what_is_read_and_not_what_is_compared(tmp_path: Path) -
         answer = await bench.run(root, sample=1)
         assert len(bench.read) == 1
         assert len(answer["mismatches"]) == 1
-        assert answer["files"] == 2
+        assert (answer["files"], answer["read"], answer["ignored"]) == (2, 1, 1)
 
     audit(tmp_path, body)
 

@@ -20,6 +20,7 @@ from provd.core import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def parsed(data: bytes) -> dict[str, str]:
@@ -264,3 +265,24 @@ def test_a_level_that_there_is_not_is_refused() -> None:
     with pytest.raises(errors.InvalidParams, match="no log level 'loud'") as refused:
         logs.set_level("loud")
     assert refused.value.hint == "one of debug, info, warning, error"
+
+
+def test_a_line_for_people_steers_no_terminal_and_is_one_line(tmp_path: Path) -> None:
+    say = f"""
+import os, structlog
+from provd import logs
+logs.configure("console", log_file={str(tmp_path / "log")!r})
+try:
+    raise ValueError("\\x1b[31m")
+except ValueError:
+    structlog.get_logger().exception("a root\\x1b[J", path="/r\\x1b[31m\\nready", name=os.fsdecode(b"\\xff"))
+"""
+    subprocess.run([sys.executable, "-c", say], env=clean_environment(str(tmp_path)), check=True, timeout=HANG)
+
+    first, *traceback = (tmp_path / "log").read_text().splitlines()
+
+    assert "/r\\x1b[31m\\nready" in first
+    assert "a root\\x1b[J" in first
+    assert "\\udcff" in first
+    assert traceback[-1] == "ValueError: \\x1b[31m"
+    assert "\x1b" not in "".join([first, *traceback])

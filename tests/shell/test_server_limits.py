@@ -37,6 +37,27 @@ def test_connections_over_the_limit_are_told_so_and_refused(monkeypatch: pytest.
     check(body)
 
 
+def test_with_few_descriptors_fewer_connections_are_taken_and_each_further_one_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving, "descriptors", lambda: {"limit": 40, "used": 11})
+
+    async def body(service: Service) -> None:
+        taken = [await service.client() for _ in range(5)]
+        for client in taken:
+            assert (await client.ask("a"))["result"] == "a"
+        for _ in range(3):
+            further = await service.client()
+            told = (await further.line())["error"]["data"]
+            assert told["code"] == "limit"
+            assert f"(pid {os.getpid()})" in told["message"]
+            assert "limit of 40 open files" in told["message"]
+            assert await further.line() is None
+        await service.until(lambda: len(service.server.connections) == len(taken))  # none of them is kept open
+
+    check(body)
+
+
 def test_a_client_with_too_much_in_work_is_not_read_until_half_of_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_MAX_IN_FLIGHT", 4)
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from rooting import Bench, made, run_with_roots
 
-from provd.audit import GONE, UNWATCHED
+from provd.audit import ALL_IGNORED, BESIDE, GONE, IGNORED, UNWATCHED
 from provd.clocks import Clocks
 from provd.core import records
 from provd.statistics import Verdicts
@@ -43,6 +43,10 @@ class Audit:
         self.counted = 0
         self.trees: list[bytes] = []
         self.skipped: dict[bytes, str] = {}
+        self.ignored = b"/none"
+
+    def leaves_out(self, path: bytes, _root: bytes) -> bool:
+        return (path + b"/").startswith(self.ignored + b"/")
 
     def counts(self, roots: list[bytes]) -> dict[bytes, int]:
         self.counted += 1
@@ -212,18 +216,51 @@ def test_an_audit_is_of_all_roots_or_of_a_directory_and_the_roots_in_it(tmp_path
 
         assert await asked(None) == [other, outer, inner]
         assert audit.skipped == {}
+        assert await asked(deep + b"/out/below") == [deep + b"/out/below"]
+        assert audit.skipped == {}
+        audit.ignored = deep + b"/out"
+        assert await asked(deep + b"/out/below") == []
+        assert audit.skipped == {deep + b"/out/below": IGNORED}
         assert await asked(outer) == [outer, inner]
         assert await asked(deep) == [deep]
         assert await asked(inner) == [inner]
         assert await asked(os.fsencode(tmp_path)) == [other, outer, inner]
+        assert audit.skipped == {os.fsencode(tmp_path): BESIDE}
         assert await asked(b"/nowhere") == []
         assert audit.skipped == {b"/nowhere": UNWATCHED}
-        assert (await status.status())["audits"] == {"count": 6, "files": 18, "mismatches": 6}
+        assert (await status.status())["audits"] == {"count": 8, "files": 24, "mismatches": 8}
         bench.fleet.gone |= {outer, inner}
         assert await asked(None) == [other]
         assert audit.skipped == {outer: GONE, inner: GONE}
         assert await asked(deep) == []
         assert audit.skipped == {deep: GONE}
+
+    status(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("rules", "all_of_it"),
+    [
+        (("*",), True),
+        ((".git/", "*"), True),
+        (("/*",), True),
+        (("**",), True),
+        (("*/",), False),
+        (("*", "!kept"), False),
+        (("*.o", "a*"), False),
+        ((), False),
+    ],
+)
+def test_a_root_whose_rules_leave_out_all_says_so(tmp_path: Path, rules: tuple[str, ...], all_of_it: bool) -> None:
+    (root,) = made(tmp_path, "root")
+
+    async def body(bench: Bench, status: Status, audit: Audit) -> None:
+        await bench.add(root, *rules)
+        assert status.roots()[0].get("all_ignored", False) is all_of_it
+        resolver: Any = Resolver(root)
+        await status.audit(SimpleNamespace(root=root, sample=None), resolver)  # type: ignore[arg-type]
+        assert audit.skipped == ({root: ALL_IGNORED} if all_of_it else {})
+        assert audit.trees == ([] if all_of_it else [root])
 
     status(tmp_path, body)
 

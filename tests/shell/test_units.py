@@ -141,6 +141,15 @@ def _any_umask() -> object:
 
 
 @pytest.mark.usefixtures("_any_umask")
+def test_a_directory_that_was_made_for_it_can_be_used(tmp_path: Path) -> None:
+    os.umask(0o777)
+
+    owned.replace(str(tmp_path / "new.d" / "unit"), owned.marked("one\n"), "advice")
+
+    assert stat.S_IMODE(os.stat(tmp_path / "new.d").st_mode) == 0o700
+
+
+@pytest.mark.usefixtures("_any_umask")
 def test_writing_is_whole_and_said_once(tmp_path: Path) -> None:
     path = str(tmp_path / "new.d" / "unit")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from provd import filesystems, lockfile
+from provd import filesystems, lockfile, places
 from provd.core import errors
 from provd.lockfile import MAX_SOCKET_PATH, BoundSocket, StateDirectory
 
@@ -42,6 +42,15 @@ def unusable(kind: Any, *arguments: Any) -> errors.StoreUnusable:
 
 
 # the state directory
+
+
+def test_a_directory_that_its_owner_is_kept_out_of_is_to_be_opened(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.path.join(place, "s")
+    with open(path, "w"):
+        pass
+    monkeypatch.setattr(places, "shut", lambda path: path)
+
+    assert unusable(StateDirectory, path).hint.startswith(f"chmod 700 {path}, or give another one")
 
 
 def test_a_state_directory_is_made_for_its_owner_alone(place: str) -> None:

@@ -83,7 +83,9 @@ def _lines(checked: list[Checked]) -> Iterator[str]:
     for each in checked:
         for result in each.results[:_SHOWN]:
             word = f"{result.level:<7}"
-            yield from output.wrapped(f"{output.symbol(result.level, f' {word}')} {each.name:<12}", 22, result.what)
+            yield from output.wrapped(
+                f"{output.symbol(result.level, f' {word}')} {each.name:<12}", 22, output.printable(result.what)
+            )
             if result.why:
                 yield from output.wrapped(f"{'':<22}why: ", 27, output.printable(result.why))
             if result.next:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from provd import places
 from provd.cli import process
-from provd.cli.holding import Holder, holder
+from provd.cli.holding import Holder, bereft, holder
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ _STATUS_TIMES: Final = 4
 
 @dataclass(frozen=True)
 class Directory:
-    """The state directory as it looks from here. `trouble` says why it could not be looked at.
+    """The state directory as it looks from here. `trouble` says why it could not be looked at, and
+    `shut` which directory of this user's its mode keeps him out of.
 
     `gone` says that it is not there, and `writable` then, that it can be made; `free` is in bytes; `names` are those
     that it holds.
@@ -44,6 +45,7 @@ class Directory:
     path: str
     gone: bool = False
     trouble: str = ""
+    shut: str = ""
     writable: bool = True
     owner: int = 0
     mode: int = 0o700
@@ -59,8 +61,8 @@ class Facts:
     is what the daemon itself said.
 
     `peer` is the process that listens, where it can be seen; `mistake` what is wrong with the configuration, and the
-    hint; `code_at` when the daemon's code was put where it is, 0 if nobody knows. That and `now` are nanoseconds of the
-    wall clock.
+    hint; `daemon_user` whose the socket is; `code_at` when the daemon's code was put where it is, 0 if nobody knows.
+    That and `now` are nanoseconds of the wall clock.
     """
 
     socket: str
@@ -80,6 +82,7 @@ class Facts:
     code_at: int = 0
     now: int = 0
     user: int = 0
+    daemon_user: int | None = None
 
     @property
     def answered(self) -> bool:
@@ -111,6 +114,8 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
     mine = seen if own == state else _directory(own)
     if absence is not None and absence.kind == "busy" and mine.holder is not None and mine.holder.socket == socket:
         peer = mine.holder.pid  # nobody was connected who could tell
+    if absence is not None:
+        absence = bereft(absence, mine.holder, socket)
     return Facts(
         socket=socket,
         version=__version__,
@@ -129,6 +134,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         code_at=0 if answer.get("foreign") else _within(lambda: _code_at(answer), 0),
         now=time.time_ns(),
         user=os.geteuid(),
+        daemon_user=_within(lambda: os.stat(socket).st_uid, None),
     )
 
 
@@ -191,7 +197,7 @@ def _look(path: str) -> Directory:
             above = os.path.dirname(above)
         return Directory(path, gone=True, writable=_is_writable(above))
     except OSError as error:
-        return Directory(path, trouble=error.strerror or str(error))
+        return Directory(path, trouble=error.strerror or str(error), shut=places.shut(path))
     free = None
     with contextlib.suppress(OSError):
         disk = os.statvfs(path)

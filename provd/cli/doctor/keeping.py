@@ -9,10 +9,9 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from provd import places
-from provd.cli import output, times
+from provd.cli import names, output, times
 from provd.cli.doctor.results import Result, fail, ok, warn
-from provd.cli.records import is_below, number
-from provd.client import local_path
+from provd.cli.records import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +27,10 @@ _DESCRIPTORS: Final = 1200
 """1,024 clients, and what the daemon itself needs."""
 _OLD: Final = 3600
 """Seconds after which an open action may have been forgotten."""
+_HELD_UP: Final = "until it ends, what rests on the objects that it names is dirty"
+_HELD_DOING: Final = (
+    "until it ends, what changes at the paths that it names counts as its doing; no verdict hangs on that"
+)
 _STEP: Final = 1.0
 """Seconds by which a wall clock must differ to be told of."""
 _BEHIND: Final = 10_000
@@ -48,7 +51,8 @@ def directory(facts: Facts) -> Iterator[Result]:
         else:
             yield ok(f"{seen.path} is not there yet: the first start makes it")
     elif seen.trouble:
-        yield fail("state.unseen", f"{seen.path} cannot be looked at", seen.trouble, "look at its disk and permissions")
+        hint = f"chmod 700 {output.quoted(seen.shut)}" if seen.shut else "look at its disk and permissions"
+        yield fail("state.unseen", f"{seen.path} cannot be looked at", seen.trouble, hint)
     else:
         yield from list(_directory(facts, seen)) or [ok(f"{seen.path}, {_room(seen)}")]
 
@@ -71,15 +75,6 @@ def _directory(facts: Facts, seen: Directory) -> Iterator[Result]:
     if seen.mode & 0o077:
         why = f"its mode is {seen.mode:04o}, and values lie in it unencrypted"
         yield warn("state.mode", f"others may look into {seen.path}", why, f"chmod 700 {quoted}")
-    for root in facts.rows("roots"):
-        if "path" in root and is_below(os.fsencode(os.path.realpath(seen.path)), local_path(root["path"])):
-            yield warn(
-                "state.watched",
-                f"{seen.path} lies in the watched root {output.name(root['path'])}",
-                "two daemons that see each other's stores record them for ever",
-                "keep the state outside of roots, as the default is: provd stop; provd start --state DIR",
-            )
-            break
     if seen.free is not None and seen.free < _LOW:
         level = fail if seen.free < _NOTHING else warn
         why = f"{times.size(seen.free)} free: without room changes are refused (store.full), questions go on"
@@ -122,6 +117,13 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
 
 
 def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
+    if "unusable" in told and not (facts.directory and facts.directory.gone):  # else that was said
+        yield fail(
+            "store.astray",
+            "the store was moved or removed under the daemon: changes are refused (store.unusable), questions go on",
+            output.printable(str(told["unusable"])),
+            "put it back; or provd export --all > FILE, then provd restart",
+        )
     if times_reopened := number(told, "reopened"):
         yield warn(
             "store.reopened",
@@ -197,7 +199,7 @@ def actions(facts: Facts) -> Iterator[Result]:
         yield warn(
             "actions.old",
             f"action {row.get('id')} is open since {times.duration(age)}{session}: {writes}",
-            "until it ends, what rests on that is dirty",
+            _HELD_UP if any(names.is_object(write) for write in row.get("writes") or []) else _HELD_DOING,
             f"provd action end {row.get('id')} (--outcome aborted: nothing was attempted)",
         )
     if not old:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from provd.cli import output, process
+from provd.cli import output, permissions, process
 from provd.cli.doctor.results import Result, fail, ok, warn
 from provd.client import local_path
 from provd.reach import ask_it
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from provd.services import Service
 
 _KINDS: Final = frozenset(
-    ("absent", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed", "refused")
+    ("absent", "gone", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed", "refused")
 )
 _STALE: Final = "a daemon that was killed left it behind; the next one replaces it: provd start"
 _HUNG: Final = "see what it logs, or end it and start anew: kill -9 {pid}; provd start"
@@ -72,7 +72,16 @@ def namespace(facts: Facts) -> Iterator[Result]:
     """Whether the daemon sees the files that this command sees."""
     if not isinstance(foreign := facts.answer.get("foreign"), bool):
         return
-    if foreign:
+    if foreign and facts.daemon_user is not None and facts.daemon_user != facts.user:
+        whose = permissions.user(facts.daemon_user)
+        there = output.quoted(f"#{whose}" if whose.isdigit() else whose)
+        yield fail(
+            "namespace",
+            f"the daemon is that of {whose}: what rests on paths is unknown to you",
+            f"it may not see which files the processes of {permissions.user(facts.user)} see",
+            f"ask as that user: sudo -u {there} provd doctor --socket {output.quoted(facts.socket)}",
+        )
+    elif foreign:
         yield fail(
             "namespace",
             "the daemon sees other files than you do: what rests on paths is unknown to you",

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import gaps as meanings
-from provd.cli import hints, output, roots, times, unwatched
+from provd.cli import hints, output, permissions, roots, times, unwatched
 from provd.cli.doctor.results import Result, fail, note, ok, warn
 from provd.cli.records import number
 from provd.client import local_path
@@ -58,7 +58,12 @@ def _root(root: dict[str, Any], rows: Sequence[dict[str, Any]], now: int) -> Ite
     state, coverage, backend = (roots.word(root, field) for field in ("state", "coverage", "backend"))
     if state == "gone":
         quoted = output.quoted(os.fsdecode(local_path(root.get("path", "?"))))
-        yield fail("root.gone", f"{name} is gone", roots.meaning(root), f"bring it back, or: provd watch rm {quoted}")
+        if there := os.path.isdir(local_path(root.get("path", "?"))):
+            next_step = f"watch the one that stands there now: provd watch add {quoted}"
+        else:
+            next_step = f"bring it back, or: provd watch rm {quoted}"
+        what = f"{name} is another directory than the one that was watched" if there else f"{name} is gone"
+        yield fail("root.gone", what, roots.meaning(root), next_step)
         return
     if state == "scanning":
         gap = root.get("last_gap")
@@ -68,6 +73,11 @@ def _root(root: dict[str, Any], rows: Sequence[dict[str, Any]], now: int) -> Ite
             next_step = f"leave out what is built or downloaded: {unwatched.ignoring_too(root, 'node_modules/')}"
             yield warn("root.scanning", f"{name} is being scanned since {times.duration(since)}", why, next_step)
         return
+    if root.get("all_ignored") is True:
+        rules = ", ".join(output.printable(str(rule)) for rule in root.get("ignore") or [])
+        where = permissions.quoted(local_path(root.get("path", "?")))
+        again = f"give it other rules, as the default ones: provd watch add {where} --ignore .git/"
+        yield warn("root.ignored", f"nothing of {name} is watched: its rules ignore all", f"they are: {rules}", again)
     if coverage in {"whole", ""}:
         return
     path = local_path(root.get("path", "?"))

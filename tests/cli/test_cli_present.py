@@ -1,0 +1,152 @@
+"""Dependencies that name something else than what was meant: refused, or said."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from real_cli import RealCli, cli
+
+from provd.cli import present
+from provd.client import wire_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["cli"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "f").write_text("")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "to-f").symlink_to("f")
+    (tmp_path / "to-d").symlink_to("d")
+    (tmp_path / "dangling").symlink_to("none")
+    os.mkfifo(tmp_path / "fifo")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("sock")
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["dir", "tree"])
+@pytest.mark.parametrize(
+    ("name", "what", "hint"),
+    [
+        ("f", "f is a file, no directory", "for its content: --dep file:f"),
+        ("f/", "f is a file, no directory", "for its content: --dep file:f"),
+        ("to-f", "to-f is a file (by a link), no directory", "for its content: --dep file:to-f"),
+        ("fifo", "it is a FIFO, no directory", "--dep dir:."),
+        ("sock", "it is a socket, no directory", "--dep dir:."),
+        ("/dev/null", "it is a device, no directory", "--dep dir:/dev"),
+    ],
+)
+def test_what_is_no_directory_is_refused(cli: RealCli, here: Path, kind: str, name: str, what: str, hint: str) -> None:
+    os.chdir(here)
+
+    for arguments in (("put", "k", "--as-of-now"), ("check", "--fetched-at", "c:1")):
+        got = cli(*arguments, "--dep", f"{kind}:{name}", code=2)
+
+        assert what in got.err
+        assert got.err.rstrip().endswith(hint)
+
+
+@pytest.mark.usefixtures("here")
+def test_directories_and_what_is_not_there_are_taken() -> None:
+    present.check(["dir:d", "tree:d/", "tree:to-d", "dir:none", "tree:dangling", "tree:f/below", "file:f", "object:f"])
+
+
+@pytest.mark.parametrize(
+    ("dep", "said"),
+    [
+        ("d", "d is a directory, and file: of it says only that: dir:d names what is in it, tree:d all below"),
+        ("to-d", "to-d is a directory, and file: of it says only that"),
+        ("file:d", ""),
+        ("dir:d", ""),
+        ("f", ""),
+        ("none", ""),
+        ("glob:sc/**", "glob:sc/**: there is no directory sc yet"),
+        ("names:d/sub/*/x/*.py", "names:d/sub/*/x/*.py: there is no directory d/sub yet"),
+        ("glob:f/*", "glob:f/*: f is a file, so nothing can match"),
+        ("glob:d/*.py", ""),
+        ("glob:*.py", ""),
+        ("glob:/*", ""),
+        ("glob:[s]c/*", ""),
+        ("d/*.py", "d/*.py is taken as the name of one file: did you mean 'glob:d/*.py'?"),
+        ("file:d/[ab]", "file:d/[ab] is taken as the name of one file: did you mean 'glob:d/[ab]'?"),
+        ("object:*", ""),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_what_may_not_be_meant_is_said(dep: str, said: str) -> None:
+    told = "\n".join(present.remarks([dep]))
+
+    assert told.startswith(said) if said else not told
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_one(here: Path) -> None:
+    (here / "a[1].txt").write_text("")
+
+    assert list(present.remarks(["a[1].txt"])) == []
+
+
+@pytest.mark.parametrize(
+    ("dep", "said"),
+    [
+        ("tree:f", "is a file, no directory"),
+        ("dir:fifo", "is a FIFO, no directory"),
+        ("file:f/", "is a file, no directory"),
+        ("file:dangling", "is a link to what does not exist"),
+        ("file:none", "does not exist"),
+        ("tree:none", "does not exist"),
+        ("file:f", "was not there"),
+    ],
+)
+def test_absent_in_words(here: Path, dep: str, said: str) -> None:
+    kind, _, name = dep.partition(":")
+
+    assert present.absence(f"{kind}:{here}/{name}") == said
+
+
+def test_a_relative_name_of_another_client_is_not_looked_for() -> None:
+    assert present.absence("file:.") == "does not exist"
+    assert present.absence(wire_path(b"file:/\xff")) == "does not exist"
+
+
+def test_put_and_check_say_it(cli: RealCli) -> None:
+    os.mkdir("d")
+    clock = cli("clock").out.strip()
+
+    got = cli("put", "k", "--dep", "d", "--dep", "glob:sc/**", "--as-of-now")
+    asked = cli("check", "--dep", "d", "--fetched-at", clock, code=None)
+    quiet = cli("check", "-q", "--dep", "d", "--fetched-at", clock, code=None)
+
+    assert "d is a directory, and file: of it says only that" in got.err
+    assert "there is no directory sc yet" in got.err
+    assert "d is a directory" in asked.err
+    assert quiet.err == ""
+
+
+def test_a_file_that_comes_later_where_tree_named_nothing_changes_nothing(cli: RealCli) -> None:
+    """As the contract has it: what is no directory is absent to `tree:`."""
+    assert f"absent: tree:{cli.root}/later does not exist" in cli("put", "k", "--dep", "tree:later", "--as-of-now").err
+
+    cli.write("later", "x")
+
+    assert cli("check", "k").code == 0
+    assert "is a file, no directory" in cli("confirm", "k", "--as-of-now").err
+
+
+def test_as_of_now_with_an_entry_or_an_object(cli: RealCli) -> None:
+    cli("put", "there", "--no-deps")
+
+    missing = cli("put", "k", "--dep", "entry:nosuch", "--dep", "file:f", "--as-of-now", code=5).err
+    other = cli("put", "k", "--dep", "entry:there", "--dep", "object:o", "--as-of-now", code=5).err
+
+    nosuch = f"entry:nosuch, and there is no entry nosuch in {cli.root}"
+    assert missing.startswith(f"provd: --as-of-now does not count for {nosuch} [clock.missing]\n")
+    assert missing.endswith("  next: c=$(provd clock), look again, then --fetched-at $c\n")
+    assert other.startswith("provd: --as-of-now does not count for entry:there, object:o [clock.missing]\n")
