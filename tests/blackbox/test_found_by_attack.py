@@ -226,7 +226,7 @@ def test_a_held_begin_is_never_lost_between_its_holder_and_who_takes_it_over(ws:
 def test_a_held_begin_that_was_ended_by_hand_is_answered_as_at_first(ws: Workspace) -> None:
     begun = held(ws.rpc, ws, "ended")
     ws.rpc("action.end", id=begun["id"], outcome="done")
-    assert held(ws.rpc, ws, "ended") == begun
+    assert held(ws.rpc, ws, "ended") == begun | {"ended": True}
     assert begun["id"] not in {action["id"] for action in ws.rpc("action.list")["actions"]}
 
 
