@@ -19,7 +19,7 @@ import msgspec
 import xxhash
 
 from provd.core.mutation import DIRECTORY, FILE, LINK, SPECIAL, State
-from provd.disk.files import coarse_clock
+from provd.disk.files import PIECE, coarse_clock
 from provd.disk.mounts import UNKNOWN, Mounts
 from provd.filesystems import FileSystems
 
@@ -31,8 +31,6 @@ SMALL: Final = 1 << 20
 """Bytes of a file that is read in one go."""
 BIGGEST: Final = 1 << 30
 """Bytes of a file above which nothing is hashed."""
-PIECE: Final = 4 << 20
-"""Bytes of a big file that are read at once."""
 MOUNTED: Final = State(DIRECTORY, 0, 0, 0, 1)
 """A directory on which something is mounted that may hang: what that is like is not known."""
 _MOUNTED_FILE: Final = State(SPECIAL, 0, 0, 0, 1)
