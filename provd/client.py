@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import struct
+import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -347,11 +348,15 @@ class Client:
 
 
 def _runs(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
     try:
         os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return stat.read().rpartition(b")")[2].split()[:1] != [b"Z"]
+    except FileNotFoundError:  # no proc on this system
+        return sys.platform != "linux"
     except OSError:
         return False
-    return True
 
 
 def _refusal(error: Json) -> RpcError:

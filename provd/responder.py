@@ -232,7 +232,7 @@ class Responder:
 
     def _touching(self, paths: set[bytes]) -> set[EntryId]:
         with self._store.thread_view() as view:
-            return {entry.id for path in paths for entry in view.on_path(path)}
+            return {entry_id for path in paths for entry_id in view.on_path(path)}
 
     async def _rows(self, entries: list[Entry], verdict: str | None, *, foreign: bool) -> list[dict[str, Any]]:
         if verdict is None or not entries:

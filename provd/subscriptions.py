@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Iterator
 from typing import Any, Final, assert_never
 
 import structlog
@@ -20,6 +21,8 @@ from provd.store import Store, View
 from provd.watching import PATIENCE, Watching
 
 _SLICE: Final = 256
+_LINES: Final = 128
+"""Entries that are told of in one go: then questions have their turn."""
 _AGAIN: Final = 0.05
 _TOUCHING: Final = records.EntryChange | records.Action | records.Mutation
 MAX_TOUCHED: Final = 10_000
@@ -101,9 +104,11 @@ class Subscriptions:
             touched = await self._touched(batch) if entries else {}
             for seq, record in batch:
                 await connection.notify(wire.notification("log.record", records.to_wire(seq, record)))
-                for entry_id in touched.get(seq, ()):
-                    told = {"key": entry_id.key, "seq": seq} | records.wire_scope(entry_id.scope)
-                    await connection.notify(wire.notification("entry.changed", told))
+                changed = touched.get(seq, [])
+                for at in range(0, len(changed), _LINES):
+                    for line in _changed(seq, changed[at : at + _LINES]):
+                        await connection.notify(line)
+                    await asyncio.sleep(0)
                 after = seq
             if not batch:
                 await grown.wait()
@@ -116,6 +121,13 @@ class Subscriptions:
     def _look_up(self, batch: list[tuple[int, records.Record]]) -> dict[int, list[EntryId]]:
         with self._store.thread_view() as view:
             return {seq: touched_entries(view, record) for seq, record in batch}
+
+
+def _changed(seq: int, entry_ids: list[EntryId]) -> Iterator[bytes]:
+    """The lines that tell that entries were touched."""
+    scopes = {scope: records.wire_scope(scope) for scope in {entry_id.scope for entry_id in entry_ids}}
+    told = ({"key": entry_id.key, "seq": seq} | scopes[entry_id.scope] for entry_id in entry_ids)
+    return (wire.notification("entry.changed", one) for one in told)
 
 
 def touched_entries(view: View, record: records.Record) -> list[EntryId]:

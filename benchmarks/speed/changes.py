@@ -26,6 +26,7 @@ _CLIENTS: Final = 64
 _COMMIT: Final = "one LMDB commit each"
 _WINDOW: Final = 200
 """Requests in flight at once."""
+_CHANGED: Final = b"entry.changed"
 _PATIENCE: Final = 30.0
 """Seconds in which all that is waited for must be told."""
 
@@ -70,12 +71,13 @@ class Subscriber:
         deadline = time.monotonic() + _PATIENCE
         self._sock.settimeout(_PATIENCE)
         while len(keys) < count:
-            pieces, more = [self._rest], True
-            while more and time.monotonic() < deadline:  # read now, parse afterwards
+            pieces, left, cut = [self._rest], count, b""
+            while left > 0 and time.monotonic() < deadline:  # read now, parse afterwards
                 if ask is not None:
                     ask()
                 pieces.append(self._sock.recv(1 << 22))
-                more = sum(piece.count(b"entry.changed") for piece in pieces) < count
+                left -= (cut + pieces[-1]).count(_CHANGED)  # one may lie across two pieces
+                cut = pieces[-1][1 - len(_CHANGED) :]
             at = time.perf_counter_ns()
             *lines, self._rest = b"".join(pieces).split(b"\n")
             notes = [json.loads(line) for line in lines]

@@ -19,6 +19,7 @@ import msgspec
 
 from provd.core import dependency
 from provd.core.reading import Found, Signature
+from provd.disk.calmly import BIG, calmly
 from provd.disk.mounts import UNKNOWN, Mounts
 from provd.disk.places import Turn
 from provd.filesystems import FileSystems
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from provd.disk.seals import Sealer
     from provd.disk.trail import Trails, Way
 
-PIECE: Final = 1 << 20
-"""Bytes that are read at once, and between which a cancelled job ends."""
+PIECE: Final = 4 << 20
+"""Bytes that are read at once, and between which a cancelled job ends. Each piece takes the interpreter twice."""
 
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -111,6 +112,7 @@ class Attempt:
     the way to each path is noted; without, one thing is read and its way does not matter. `most` bounds the bytes
     of one file (NotQuick). `turn` is told where it goes, where one of the `mounts` may hang. With a `sealer` what was
     read is sealed where that may be, and with `by_seal` what has a seal is not read: `sealed` says that it was so.
+    Until it is `urgent` a big file is read with low priority.
     """
 
     def __init__(
@@ -126,8 +128,10 @@ class Attempt:
         sealer: Sealer | None = None,
         *,
         by_seal: bool = False,
+        urgent: Callable[[], bool] = lambda: True,
     ) -> None:
         self.algorithm = algorithm
+        self.urgent = urgent
         self.systems = systems
         self.known = known or {}
         self.seen: list[Seen | Listing] = []
@@ -283,9 +287,17 @@ def _hash(descriptor: int, size: int, attempt: Attempt) -> bytes:
         if attempt.most is not None:  # it grows, and nobody knows how far
             raise NotQuick
     buffer = memoryview(bytearray(PIECE))
-    while (count := read_piece(descriptor, buffer)) > 0:
-        hasher.update(buffer[:count])
-        attempt.check()
+
+    def reaches_end(stop: Callable[[], bool]) -> bool:
+        while not stop():
+            if (count := read_piece(descriptor, buffer)) == 0:
+                return True
+            hasher.update(buffer[:count])
+            attempt.check()
+        return False
+
+    if size < BIG or attempt.urgent() or not calmly(lambda: reaches_end(attempt.urgent)):
+        reaches_end(lambda: False)
     return hasher.digest()
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -54,6 +55,7 @@ class ReadingJob:
 
     `found` holds, at any time, only what was shown to be of one moment, and what failed. With `most` it is a quick
     one: it ends `not_quick` when it meets a file of more bytes, or has to wait. `sealer` and `by_seal`: see `Attempt`.
+    For so many seconds it is `calm`: big files are read with low priority.
     """
 
     shared: Final = True
@@ -68,8 +70,10 @@ class ReadingJob:
         sealer: Sealer | None = None,
         *,
         by_seal: bool = False,
+        calm: float = 0.0,
     ) -> None:
         self.not_quick = False
+        self._urgent_from = time.monotonic() + calm
         self._most = most
         self.found: dict[Reading, Found] = {}
         self._readings = tuple(dict.fromkeys(readings))
@@ -177,6 +181,7 @@ class ReadingJob:
             self._mounts,
             self._sealer,
             by_seal=self._by_seal,
+            urgent=lambda: time.monotonic() >= self._urgent_from,
         )
 
     def _read(self, reading: Reading, turn: Turn | None) -> None:

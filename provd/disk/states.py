@@ -20,7 +20,7 @@ import msgspec
 import xxhash
 
 from provd.core.mutation import DIRECTORY, FILE, LINK, SPECIAL, State
-from provd.disk.files import coarse_clock
+from provd.disk.files import PIECE, coarse_clock
 from provd.disk.mounts import UNKNOWN, Mounts
 from provd.filesystems import FileSystems
 
@@ -32,8 +32,6 @@ SMALL: Final = 1 << 20
 """Bytes of a file that is read in one go."""
 BIGGEST: Final = 1 << 30
 """Bytes of a file above which nothing is hashed."""
-PIECE: Final = 4 << 20
-"""Bytes of a big file that are read at once."""
 _NO_INODE: Final = -1
 """A number that no inode has, as 1 is that of the top of a tmpfs."""
 MOUNTED: Final = State(DIRECTORY, 0, 0, 0, _NO_INODE)

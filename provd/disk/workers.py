@@ -33,6 +33,8 @@ HELPERS: Final = IN_ONE
 With the first it is one more than can hang in one place.
 """
 HELP_AFTER: Final = 0.05
+CALM: Final = 0.25
+"""The part of the time in which big files are read with low priority: on a busy machine that may not be enough."""
 RESERVE: Final = 0.25
 """Seconds (at most a quarter of the time) that are kept for confirming what was read."""
 
@@ -109,7 +111,8 @@ class Workers:
             readings = [reading for reading in readings if reading not in hung]
         if not readings:
             return hung
-        job = ReadingJob(readings, rules, mounts=mounts, sealer=self.seals.sealer(mounts), by_seal=by_seal)
+        sealer, calm = self.seals.sealer(mounts), timeout * CALM
+        job = ReadingJob(readings, rules, mounts=mounts, sealer=sealer, by_seal=by_seal, calm=calm)
         if not await self._done(job, timeout):
             return hung | dict.fromkeys(readings, Found(trouble=Trouble.UNREADABLE, detail=self._all_lost()))
         return hung | job.results()

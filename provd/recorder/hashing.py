@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -20,6 +18,7 @@ import msgspec
 
 from provd.core.mutation import State
 from provd.core.records import DigestState, Hashed, Mutation, MutationKind, Origin
+from provd.disk.calmly import lower_priority
 from provd.disk.states import BIGGEST, SMALL, TICK, Sum, Summed, summed
 from provd.disk.workers import Workers
 from provd.recorder.renames import Renames
@@ -33,7 +32,6 @@ _BATCH: Final = 512
 _BATCH_SECONDS: Final = 0.1
 _TRIES: Final = 3
 _REMOTE_SECONDS: Final = 30.0
-_NICE: Final = 10
 _MOVES: Final = 1000
 """Renamed directories that are remembered, at least, before what is not needed is forgotten."""
 
@@ -286,9 +284,7 @@ class _Thread:
             self._queue.put(None)
 
     def _serve(self) -> None:
-        if sys.platform == "linux":
-            with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        lower_priority()
         while (work := self._queue.get()) is not None:
             path, tick, future = work
             try:

@@ -145,9 +145,13 @@ def waiting_name(entry_id: entries.EntryId) -> bytes:
     return short_hash(entry_id.scope + b"\0" + entry_id.key.encode())
 
 
+DEPENDENTS: Final = b"e"
+"""What the keys start with under which the entries lie that rest on an entry."""
+
+
 def dependent_key(entry_key_: bytes) -> bytes:
     """The key under which the entries lie that rest on an entry."""
-    return b"e" + short_hash(entry_key_)
+    return DEPENDENTS + short_hash(entry_key_)
 
 
 def op_key(about: bytes, op: str) -> bytes:

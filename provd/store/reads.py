@@ -16,6 +16,7 @@ from provd.core.verdict import MAX_DEPTH
 from provd.store import keys
 from provd.store.history import PATH_MAX, History
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
+from provd.store.resting import Resting
 
 _entries: Final = msgspec.msgpack.Decoder(Entry)
 _stored: Final = msgspec.msgpack.Decoder(Stored)
@@ -185,7 +186,11 @@ class View(History):
         found = (self._entry_at(k) for k in self._duplicates("others", keys.dependent_key(key)))
         return [e for e in found if e and entry_id in e.entry_ids()]
 
-    def on_path(self, path: bytes, *, structural: bool = True) -> list[Entry]:
+    def _any_on_entries(self) -> bool:
+        """Whether any entry at all rests on another one."""
+        return next(self._rows("others", keys.DEPENDENTS, keys.DEPENDENTS), None) is not None
+
+    def on_path(self, path: bytes, *, structural: bool = True) -> list[EntryId]:
         """The entries that a write to `path` may touch: on it, on a set above that holds it, on anything below.
 
         A write that is not `structural` leaves what there is and of what type.
@@ -199,19 +204,22 @@ class View(History):
             at = at.rpartition(b"/")[0] or b"/"
         below = keys.path_key(path.rstrip(b"/") + b"/")
         candidates.update(value for _, value in self._rows("paths", below, below))
-        found = (self._entry_at(key) for key in sorted(candidates))
-        return [e for e in found if e and any(_touched(kept, path, structural) for kept in e.deps or ())]
+        rests = Resting(path, structural=structural)
+        rows = (self._get("entries", key) for key in sorted(candidates))
+        return [entry_id for row in rows if row is not None and (entry_id := rests(row)) is not None]
 
     def touched(
         self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int, *, structural: bool = True
     ) -> list[EntryId]:
         """Up to `limit` entries that a write to these may touch, and those that rest on them."""
         first = [e.id for name in objects for e in self.on_object(name)]
-        first += [e.id for path in paths for e in self.on_path(path, structural=structural)]
+        first += [entry_id for path in paths for entry_id in self.on_path(path, structural=structural)]
         return self.with_dependents(first, limit)
 
     def with_dependents(self, first: Iterable[EntryId], limit: int) -> list[EntryId]:
         """Up to `limit` entries: `first`, and what rests on them at any depth."""
+        if not self._any_on_entries():
+            return list(islice(dict.fromkeys(first), limit))
         seen: dict[EntryId, None] = {}
         level = list(first)
         while level and len(seen) < limit:
@@ -312,7 +320,3 @@ class View(History):
                         seen.add(entry_id)
                         level.append(below)
         return Facts(self.head(), self.gap_all(), known, objects, touched)
-
-
-def _touched(kept: Kept, path: bytes, structural: bool) -> bool:
-    return kept.dep.kind in PATH_KINDS and touches(kept.dep, kept.real, path, structural=structural)

@@ -11,7 +11,7 @@ import xxhash
 from pumping import DONE, PENDING, SUPERSEDED, UNREADABLE, C, Scene, digest, play
 
 from provd.core.records import Actor, Hashed, Mutation, MutationKind, Origin
-from provd.disk import states
+from provd.disk import files, states
 from provd.recorder import following, hashing
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_a_big_file_is_hashed_apart_and_a_huge_one_never(tmp_path: Path, monkeyp
 
 def test_pieces_of_a_big_file_give_the_digest_of_the_whole(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/big"
-    content = os.urandom(states.SMALL) + b"x" * states.PIECE + b"end"
+    content = os.urandom(states.SMALL) + b"x" * files.PIECE + b"end"
     with open(path, "wb") as file:
         file.write(content)
     found = states.summed(path, states.BIGGEST, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -103,6 +104,27 @@ def test_a_stream_begins_after_all_that_had_happened(desk: Desk) -> None:
         told = await desk.subscriptions.subscribe(listener, params.Subscribe())  # type: ignore[arg-type]
         assert desk.clocks.since(told["clock"]).position == desk.store.head
         assert desk.watch.told == []
+        desk.subscriptions.closed(listener)  # type: ignore[arg-type]
+
+    run(desk, work)
+
+
+def test_others_have_their_turn_while_many_entries_are_told(desk: Desk) -> None:
+    count = 300
+
+    async def work() -> None:
+        for number in range(count):
+            await desk.put(f"k{number}", deps=["file:d/f"], as_of="put")
+        assert isinstance(desk.watch, Scripted)
+        listener = Listener()
+        await desk.subscriptions.subscribe(listener, params.Subscribe(entries=True))  # type: ignore[arg-type]
+        await desk.store.submit(lambda writer: writer.append(desk.mutation("d/f")))
+        seen: set[int] = set()
+        while len(changed := [told for method, told in listener.told if method == "entry.changed"]) < count:
+            seen.add(len(changed))
+            await asyncio.sleep(0)
+        assert {told["key"] for told in changed} == {f"k{number}" for number in range(count)}
+        assert max(b - a for a, b in itertools.pairwise([*sorted(seen), count])) <= 128
         desk.subscriptions.closed(listener)  # type: ignore[arg-type]
 
     run(desk, work)

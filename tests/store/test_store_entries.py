@@ -18,7 +18,7 @@ from provd.store import Writer
 from provd.store.keys import OpenAction, PathState, Root, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def keeping(*some: PathState | OpenAction | Root) -> Callable[[Writer], None]:
     return command
 
 
-def keys_of(entries: list[Entry]) -> set[str]:
-    return {one.id.key for one in entries}
+def keys_of(entries: Sequence[Entry | EntryId]) -> set[str]:
+    return {(one if isinstance(one, EntryId) else one.id).key for one in entries}
 
 
 # entries
@@ -226,7 +226,7 @@ def test_what_rests_on_what_is_found_as_by_looking_at_all(
                     if any(k.dep.name[:1] == b"/" and touches(k.dep, k.real, path) for k in one.deps or ())
                 }
                 assert keys_of(view.on_path(path)) == on
-                assert [one.id.key for one in view.on_path(path)] == sorted(on), "each once, in order"
+                assert [one.key for one in view.on_path(path)] == sorted(on), "each once, in order"
             for name in (b"x", b"y", b"z"):
                 on = {k for k, one in model.items() if any(d.dep.text == b"object:" + name for d in one.deps or ())}
                 assert keys_of(view.on_object(name)) == on
@@ -300,3 +300,13 @@ def test_actions_objects_and_roots_come_back_in_order(directory: str) -> None:
         with store.view() as view:
             assert [action.id for action in view.actions()] == [3, 70_000]
             assert view.roots() == [roots[1]]
+
+
+def test_the_same_words_mean_another_path_where_a_link_leads_elsewhere(directory: str) -> None:
+    here, there = kept(b"file:link", digest=ONE, real=b"/r/here"), kept(b"file:link", digest=ONE, real=b"/r/there")
+    with opened(directory) as store:
+        store.run(lambda w: put(w, entry("h", here), entry("t", there), entry("both", here, there)))
+        with store.view() as view:
+            assert keys_of(view.on_path(b"/r/here")) == {"h", "both"}
+            assert keys_of(view.on_path(b"/r/there")) == {"t", "both"}
+            assert keys_of(view.on_path(b"/r/link")) == {"h", "t", "both"}
