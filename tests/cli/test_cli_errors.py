@@ -134,7 +134,7 @@ def test_every_error_of_the_system_has_a_next_step(cli: Cli, monkeypatch: pytest
 def test_stdin_is_called_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     class Directory:
         @staticmethod
-        def read() -> bytes:
+        def read(_size: int = -1) -> bytes:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
 
     monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=Directory))

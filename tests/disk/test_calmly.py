@@ -6,13 +6,14 @@ import asyncio
 import os
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from reading_help import place, reading, sha, write
 
 from provd.core.reading import Trouble
-from provd.disk import IgnoreRules, ReadingJob, Workers, calmly, files, job
+from provd.disk import IgnoreRules, ReadingJob, Workers, calmly, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,7 +77,7 @@ def test_a_smaller_one_is_read_as_usual(big: bytes, monkeypatch: pytest.MonkeyPa
 
 def test_what_is_late_goes_on_with_the_usual_priority(big: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(job.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     pieces = Pieces(monkeypatch, lambda: now.__setitem__(0, now[0] + 0.25))
     work = ReadingJob([reading("file:", big)], RULES, calm=0.5)
     work.run()
