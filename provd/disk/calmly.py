@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 BIG: Final = 16 << 20
 """Bytes from which the content of a file is long work; less is hashed in some milliseconds."""
 
-_NICE: Final = 19
+_NICE: Final = 10
 
 _Result = TypeVar("_Result")
 
