@@ -18,7 +18,7 @@ from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Facts, Question, Verify
 from provd.core.reading import Found, Reading, Signature
 from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Verdict
-from provd.disk import IgnoreRules, ReadingJob, Route, Seals, Workers, is_near, read_single, route_of, signature_of
+from provd.disk import IgnoreRules, ReadingJob, Route, Workers, is_near, read_single, route_of, signature_of
 from provd.ground import Ground
 from provd.sealed import SealedReader
 from provd.store import Store, View
@@ -293,26 +293,17 @@ class Inquiry:
         found = await self.read(need.readings, left, by_seal=by_seal, fresh=need.fresh() if by_seal else frozenset())
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
-            seals = self._workers.seals
-            seals.current()  # those that something has voided are gone
-            stats = await self._workers.each(signature_of, need.stats, left)
-            found = {**found, **_by_seal(seals, stats)}
+            if self._sealed is None:
+                stats = await self._workers.each(signature_of, need.stats, left)
+            else:
+                stats, sealed = await self._sealed.stats(need.stats, left)
+                found = {**found, **sealed}
         return Findings(found, stats, _readers(need))
 
     @staticmethod
     def _members(view: View, need: NeedDigests, findings: Findings) -> dict[tuple[EntryId, int], tuple[Member, ...]]:
         held = {(i, n): view.members(i, n) for i, n in need.unequal_sets(findings.found)}
         return {at: members for at, members in held.items() if members is not None}
-
-
-def _by_seal(seals: Seals, stats: Mapping[bytes, Signature | None]) -> dict[Reading, Found]:
-    """What the files give whose seals hold for what `stat` has just said."""
-    return {
-        Reading(Kind.FILE, path, algorithm): Found(f"{algorithm}:{raw.hex()}", signature=now, sealed=True)
-        for path, now in stats.items()
-        if now is not None and (row := seals.get(path)) is not None and row.signature == now
-        for algorithm, raw in row.raw.items()
-    }
 
 
 def _is_big(targets: Targets) -> bool:

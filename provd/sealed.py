@@ -10,16 +10,16 @@ import asyncio
 import os
 import stat
 from bisect import bisect_left
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Mapping
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from provd.core.dependency import Kind, Member
-from provd.core.reading import Found, Reading
+from provd.core.reading import Found, Reading, Signature
 from provd.core.roll import Roll
-from provd.disk import IgnoreRules, Seals, SetSeal, Workers, base_of, read_single
+from provd.disk import IgnoreRules, Seals, SetSeal, Workers, base_of, read_single, signature_of
 from provd.ground import Ground
 
 COMPARED: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
@@ -59,6 +59,8 @@ class SealedReader:
             return None
         found: dict[Reading, Found] = {}
         again = _Again(self._workers)
+        if again.sealer is None or again.sealer.epoch != stand.epoch:
+            return None
         for reading, seal in seals.items():
             changed = await _changed(seal.things)
             there = seal.found if changed == [] else self._look_again(reading, seal, changed, again)
@@ -72,7 +74,39 @@ class SealedReader:
             for reading, seal in seals.items():
                 if await _changed(again.things.get(reading, seal.things)) != []:
                     return None
-        return found if self._ground.stand() == stand else None
+        if self._ground.stand() != stand:
+            return None
+        for exchange in again.exchanges:
+            self._keep(exchange, stand.epoch)
+        return found
+
+    async def stats(
+        self,
+        paths: Collection[bytes],
+        timeout: float,  # noqa: ASYNC109
+    ) -> tuple[Mapping[bytes, Signature | None], Mapping[Reading, Found]]:
+        """What `stat` says of paths, and what the files give whose seals hold for that, all at one moment.
+
+        Where that is not shown by watched ways, nothing is taken from a seal, unless it is one file alone.
+        """
+        epoch = self._seals.current()
+        stand = self._ground.begin()
+        stats = await self._workers.each(signature_of, paths, timeout)
+        held = stats
+        if len(paths) > 1:
+            if stand is None or self._ground.stand() != stand:
+                return stats, {}
+            coverage = self._ground.coverage()
+            held = {path: now for path, now in stats.items() if self._ground.holds_file(path, coverage)}
+        found = _by_seal(self._seals, held)
+        return stats, found if epoch and self._seals.current() == epoch else {}
+
+    def _keep(self, exchange: _Exchange, epoch: int) -> None:
+        """Keeps the seal of a set of which few files were read anew and sealed, in the place of the one before."""
+        new = exchange.seal
+        if new.roll is not None and self._seals.get_set(exchange.reading) is exchange.before:
+            new.roll.exchange(exchange.places)
+            self._seals.keep_set(exchange.reading, new, epoch)
 
     def _seals_of(self, readings: Collection[Reading], rules: IgnoreRules) -> dict[Reading, SetSeal] | None:
         """The seal of each reading; None where one has none, or its way is not watched."""
@@ -113,37 +147,51 @@ class SealedReader:
         again.things[reading] = tuple(things)
         if reading.kind is Kind.FILE:
             return there
-        may_keep = again.sealer is not None and all(
-            again.sealer.is_sealed(*things[at], reading.algorithm) for at in changed
-        )
-        new = self._exchanged(reading, seal, raws, keep=may_keep)
-        if new is not None and again.sealer is not None and may_keep:
-            again.sealer.keep_again(reading, msgspec.structs.replace(new, things=tuple(things)))
-        return None if new is None else new.found
+        is_kept = self._seals.get_set(reading) is seal  # else another question has exchanged what its roll has
+        exchange = _exchanged(reading, seal, seal.roll if is_kept else None, raws)
+        if exchange is None:
+            return None
+        if all(again.is_sealed(things[at][0], reading.algorithm) for at in changed):
+            again.exchanges.append(exchange._replace(seal=msgspec.structs.replace(exchange.seal, things=tuple(things))))
+        return exchange.seal.found
 
-    def _exchanged(self, reading: Reading, seal: SetSeal, raws: dict[bytes, bytes], *, keep: bool) -> SetSeal | None:
-        """The seal of a set with other raw digests of these paths; with `keep` the bytes of its digest stay so."""
-        before = seal.found.members or ()
-        members = list(before)
-        start = len(base_of(reading).rstrip(b"/")) + 1
-        places: dict[int, bytes] = {}
-        for path, raw in raws.items():
-            name = path[start:]
-            at = bisect_left(members, name, key=attrgetter("name"))
-            if at == len(members) or members[at].name != name or members[at].type != "f" or not members[at].raw:
-                return None
-            members[at] = Member("f", name, raw)
-            places[at] = raw
-        is_kept = self._seals.get_set(reading) is seal
-        roll = seal.roll if seal.roll is not None and is_kept else Roll(before)
-        had = roll.exchange(places)
-        digest = roll.digest(reading.algorithm)
-        if not keep:  # the seal that goes on being kept has these bytes as they were
-            roll.exchange(had)
-        was = {members[at].name: raw for at, raw in had.items()}
-        since = _since(seal.found, was, {members[at].name: raw for at, raw in places.items()})
-        found = msgspec.structs.replace(seal.found, digest=digest, members=tuple(members), since=since)
-        return msgspec.structs.replace(seal, found=found, roll=roll)
+
+class _Exchange(NamedTuple):
+    """The seal of a set in which members, by number, have other raw digests than in the one `before`.
+
+    Its roll has them only when it is kept: the one before has the same.
+    """
+
+    reading: Reading
+    before: SetSeal
+    seal: SetSeal
+    places: dict[int, bytes]
+
+
+def _exchanged(reading: Reading, seal: SetSeal, roll: Roll | None, raws: dict[bytes, bytes]) -> _Exchange | None:
+    """The seal of a set with other raw digests of these paths; None where one of them is no member with content.
+
+    `roll` is the seal's own, where it has one.
+    """
+    before = seal.found.members or ()
+    members = list(before)
+    start = len(base_of(reading).rstrip(b"/")) + 1
+    places: dict[int, bytes] = {}
+    for path, raw in raws.items():
+        name = path[start:]
+        at = bisect_left(members, name, key=attrgetter("name"))
+        if at == len(members) or members[at].name != name or members[at].type != "f" or not members[at].raw:
+            return None
+        members[at] = Member("f", name, raw)
+        places[at] = raw
+    roll = roll or Roll(before)
+    had = roll.exchange(places)
+    digest = roll.digest(reading.algorithm)
+    roll.exchange(had)
+    was = {members[at].name: raw for at, raw in had.items()}
+    since = _since(seal.found, was, {members[at].name: raw for at, raw in places.items()})
+    found = msgspec.structs.replace(seal.found, digest=digest, members=tuple(members), since=since)
+    return _Exchange(reading, seal, msgspec.structs.replace(seal, found=found, roll=roll), places)
 
 
 class _Again:
@@ -152,6 +200,7 @@ class _Again:
     def __init__(self, workers: Workers) -> None:
         self.sealer = workers.seals.sealer(workers.mounts.now())
         self.things: dict[Reading, Things] = {}
+        self.exchanges: list[_Exchange] = []
         self.read: dict[tuple[bytes, str], Found] = {}
 
     def file(self, path: bytes, algorithm: str) -> Found | None:
@@ -161,6 +210,13 @@ class _Again:
             return None
         self.read[path, algorithm] = there
         return there if _is_still(path, msgspec.structs.astuple(there.signature)) else None
+
+    def is_sealed(self, path: bytes, algorithm: str) -> bool:
+        """Whether a file that was read anew was sealed, with the content that was read."""
+        there = self.read[path, algorithm]
+        assert there.signature is not None
+        raw = bytes.fromhex((there.digest or "").partition(":")[2])
+        return self.sealer is not None and self.sealer.is_sealed(path, there.signature, algorithm, raw)
 
     def stand(self) -> bool:
         """Whether they are what they were, by reading: a young file may change without a trace in its times."""
@@ -203,6 +259,16 @@ def _is_still(path: bytes, was: tuple[int, ...]) -> bool:
         return COMPARED(os.lstat(path)) == was
     except OSError:
         return False
+
+
+def _by_seal(seals: Seals, stats: Mapping[bytes, Signature | None]) -> dict[Reading, Found]:
+    """What the files give whose seals hold for what `stat` has just said."""
+    return {
+        Reading(Kind.FILE, path, algorithm): Found(f"{algorithm}:{raw.hex()}", signature=now, sealed=True)
+        for path, now in stats.items()
+        if now is not None and (row := seals.get(path)) is not None and row.signature == now
+        for algorithm, raw in row.raw.items()
+    }
 
 
 def _is_file(was: tuple[int, ...]) -> bool:

@@ -17,7 +17,7 @@ import pytest
 
 from provd.core.dependency import Kind
 from provd.core.reading import Found, Reading
-from provd.disk import IgnoreRules, files, read_single, seal, seals
+from provd.disk import IgnoreRules, files, lease, read_single, seals
 from provd.disk.epoch import Epoch, clock_watch
 from provd.disk.files import coarse_clock
 from provd.disk.job import ReadingJob
@@ -42,7 +42,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
 def ahead() -> None:
     """The same for a process of our own, for good: what was written has rested for long."""
     set_clock(pytest.MonkeyPatch(), coarse_clock() + LATER)
-    seal.ignore_lease_breaks()
+    lease.ignore_lease_breaks()
 
 
 def wall_clock_was_set(descriptor: int) -> None:

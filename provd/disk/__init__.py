@@ -3,11 +3,11 @@
 from provd.disk.files import signature
 from provd.disk.ignore import IgnoreRules
 from provd.disk.job import ReadingJob, read_now
+from provd.disk.lease import ignore_lease_breaks
 from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
 from provd.disk.mounts import MountTable, MountWatch
 from provd.disk.near import is_near
 from provd.disk.resting import Rest, RestLooker, base_of
-from provd.disk.seal import ignore_lease_breaks
 from provd.disk.seals import Sealer, Seals, SetSeal
 from provd.disk.single import read_single
 from provd.disk.way import Route, route_of

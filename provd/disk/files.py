@@ -20,6 +20,7 @@ import msgspec
 from provd.core import dependency
 from provd.core.reading import Found, Signature
 from provd.disk.calmly import BIG, calmly
+from provd.disk.lease import Pen
 from provd.disk.mounts import UNKNOWN, Mounts
 from provd.disk.places import Turn
 from provd.filesystems import FileSystems
@@ -82,7 +83,8 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     """One path as a reading found it, to be looked at again when everything is read.
 
     `signature` is set where the content was read: then `raw` is its digest. For a link that was read `raw` is
-    its target. `young`: see `is_young`. `sealed`: its seal stood for the content.
+    its target. `young`: an equal `stat` later would not prove that nothing was written since. `sealed`: its seal
+    stood for the content.
     """
 
     path: bytes
@@ -244,14 +246,15 @@ def read_content(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> S
     elif (sealed := attempt.by_seal(path, now.signature)) is not None:
         seen = Seen(path, follow, Sort.FILE, now.signature, sealed, sealed=True)
     else:
-        raw, found = _hash_file(path, now, attempt, follow=follow)
-        seen = Seen(path, follow, Sort.FILE, found, raw, is_young(found, now.at))
+        raw, found, written = _hash_file(path, now, attempt, follow=follow)
+        seen = Seen(path, follow, Sort.FILE, found, raw, written or is_young(found, now.at))
     attempt.sealed = attempt.sealed or seen.sealed
     attempt.seen.append(seen)
     return seen
 
 
-def _hash_file(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> tuple[bytes, Signature]:
+def _hash_file(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> tuple[bytes, Signature, bool]:
+    """The raw digest of a file, its signature, and whether somebody may write it without a trace in its times."""
     assert now.signature is not None
     try:
         descriptor = os.open(path, _OPEN if follow else _OPEN | os.O_NOFOLLOW)
@@ -265,15 +268,15 @@ def _hash_file(path: bytes, now: Look, attempt: Attempt, *, follow: bool) -> tup
             raise Changed(path)
         if attempt.most is not None and before.size > attempt.most:
             raise NotQuick
-        seals = attempt.sealer is not None and attempt.sealer.may_seal(descriptor, path, before)
+        pen = Pen.UNKNOWN if attempt.sealer is None else attempt.sealer.pen(descriptor, path, before)
         raw = _hash(descriptor, before.size, attempt)
         if signature(os.fstat(descriptor)) != before:
             raise Changed(path)
-        if seals and attempt.sealer is not None:
+        if pen is Pen.NOBODYS and attempt.sealer is not None:
             attempt.sealer.keep(path, before, attempt.algorithm, raw)
     finally:
         os.close(descriptor)
-    return raw, before
+    return raw, before, pen is Pen.SOMEBODYS
 
 
 def _hash(descriptor: int, size: int, attempt: Attempt) -> bytes:

@@ -7,9 +7,7 @@ whatever is written later moves a time. On other file systems than those listed 
 
 from __future__ import annotations
 
-import fcntl
 import os
-import signal
 import stat
 from typing import Final
 
@@ -18,6 +16,7 @@ import msgspec
 from provd.core import dependency
 from provd.core.reading import Signature
 from provd.disk.files import PIECE, coarse_clock, read_piece, signature
+from provd.disk.lease import Pen, can_lease, pen_of
 from provd.disk.stamps import Stamps
 from provd.filesystems import BTRFS, magic_of
 
@@ -30,7 +29,6 @@ FINE_STEP: Final = 20_000_000
 
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LOOK: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-_SET_LEASE: Final = getattr(fcntl, "F_SETLEASE", None)
 
 
 class Seal(msgspec.Struct, frozen=True, array_like=True):
@@ -41,22 +39,12 @@ class Seal(msgspec.Struct, frozen=True, array_like=True):
     links: int
 
 
-def ignore_lease_breaks() -> None:
-    """Ignores SIGIO, which would end the process when somebody opens a file with our lease; for the main thread."""
-    signal.signal(signal.SIGIO, signal.SIG_IGN)
-
-
-def can_seal() -> bool:
-    """Whether this process may take leases: there are some, and a broken one does not end it."""
-    return _SET_LEASE is not None and signal.getsignal(signal.SIGIO) is signal.SIG_IGN
-
-
 def seal(path: bytes, algorithm: str, before: int, stamps: Stamps) -> Seal | None:
     """The seal of the file at `path`, links followed, at rest since `before` (ns of CLOCK_REALTIME); None if it is not.
 
     Raises OSError where it cannot be opened.
     """
-    if not can_seal():
+    if not can_lease():
         return None
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device may have effects
         return None
@@ -72,23 +60,12 @@ def _seal(descriptor: int, path: bytes, algorithm: str, before: int, stamps: Sta
     was = signature(first)
     if not stat.S_ISREG(was.mode) or magic_of(descriptor) not in SEALABLE or not is_older(was, path, before, stamps):
         return None
-    if not nobody_writes(descriptor):
+    if pen_of(descriptor) is not Pen.NOBODYS:
         return None
     raw = _digest(descriptor, was.size, algorithm)
     if signature(os.fstat(descriptor)) != was:
         return None
     return Seal(was, raw, first.st_nlink)
-
-
-def nobody_writes(descriptor: int) -> bool:
-    """Whether a read lease is granted; it is given back at once, since it would make writers wait."""
-    assert _SET_LEASE is not None
-    try:
-        fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_UNLCK)
-    except OSError:
-        return False
-    return True
 
 
 def _digest(descriptor: int, size: int, algorithm: str) -> bytes:

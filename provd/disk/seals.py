@@ -19,8 +19,9 @@ from provd.core.roll import Roll
 from provd.disk.epoch import Epoch
 from provd.disk.files import Listing, Seen, Sort, coarse_clock, signature
 from provd.disk.ignore import IgnoreRules
+from provd.disk.lease import Pen, can_lease, pen_of
 from provd.disk.mounts import Mounts
-from provd.disk.seal import SEALABLE, can_seal, is_older, nobody_writes
+from provd.disk.seal import SEALABLE, is_older
 from provd.disk.stamps import Stamps
 from provd.filesystems import magic, magic_of
 
@@ -78,7 +79,7 @@ class Seals:
     def sealer(self, mounts: Mounts) -> Sealer | None:
         """What one job finds and makes seals with, from this moment on; None where nothing can be sealed."""
         epoch = self.current()
-        return Sealer(self, epoch, Stamps(mounts)) if epoch and can_seal() else None
+        return Sealer(self, epoch, Stamps(mounts)) if epoch and can_lease() else None
 
     def keep(self, path: bytes, signature: Signature, algorithm: str, raw: bytes, epoch: int) -> None:
         """Keeps a seal that was made in `epoch`."""
@@ -112,7 +113,7 @@ class Sealer:
 
     def __init__(self, seals: Seals, epoch: int, stamps: Stamps) -> None:
         self._seals = seals
-        self._epoch = epoch
+        self.epoch = epoch
         self._stamps = stamps
 
     def find(self, path: bytes, now: Signature, algorithm: str) -> bytes | None:
@@ -122,22 +123,21 @@ class Sealer:
 
     def holds(self) -> bool:
         """Whether nothing voided the seals since the job began."""
-        return self._seals.epoch.now() == self._epoch
+        return self._seals.epoch.now() == self.epoch
 
-    def may_seal(self, descriptor: int, path: bytes, was: Signature) -> bool:
-        """Whether a file, with what `fstat` has just said, is at rest and nobody writes it; then it is to be read.
+    def pen(self, descriptor: int, path: bytes, was: Signature) -> Pen:
+        """Who may write a file that is at rest by what `fstat` has just said; nobody: what is read now may be sealed.
 
         Raises OSError.
         """
-        return (
-            is_older(was, path, coarse_clock(), self._stamps)
-            and magic_of(descriptor) in SEALABLE  # not by `st_dev`: overlay may tell that of what lies below
-            and nobody_writes(descriptor)
-        )
+        # Not by `st_dev`: overlay may tell that of what lies below.
+        if not is_older(was, path, coarse_clock(), self._stamps) or magic_of(descriptor) not in SEALABLE:
+            return Pen.UNKNOWN
+        return pen_of(descriptor)
 
     def keep(self, path: bytes, was: Signature, algorithm: str, raw: bytes) -> None:
         """Keeps the seal of what may be sealed, was read to its end, and had the same `fstat` afterwards."""
-        self._seals.keep(path, was, algorithm, raw, self._epoch)
+        self._seals.keep(path, was, algorithm, raw, self.epoch)
 
     def keep_set(self, reading: Reading, rules: IgnoreRules, found: Found, seen: Sequence[Seen | Listing]) -> None:
         """Keeps the seal of a set that was read, if every thing that was seen on the way can be sealed."""
@@ -150,24 +150,22 @@ class Sealer:
                 return
             things.append((thing.path, compared))
         sealed = msgspec.structs.replace(found, sealed=True)
-        self._seals.keep_set(reading, SetSeal(rules, sealed, tuple(things)), self._epoch)
+        self._seals.keep_set(reading, SetSeal(rules, sealed, tuple(things)), self.epoch)
 
-    def keep_again(self, reading: Reading, seal: SetSeal) -> None:
-        """Keeps the seal of a set of which few files were read anew and sealed."""
-        self._seals.keep_set(reading, seal, self._epoch)
+    def is_sealed(self, path: bytes, was: Signature, algorithm: str, raw: bytes) -> bool:
+        """Whether a file has a seal for this signature, and for this very content.
 
-    def is_sealed(self, path: bytes, compared: tuple[int, ...], algorithm: str) -> bool:
-        """Whether a file has a seal for what `lstat` says of it."""
+        What another reading sealed under an equal signature may be another content than what was read by this one.
+        """
         row = self._seals.get(path)
-        return row is not None and algorithm in row.raw and msgspec.structs.astuple(row.signature) == compared
+        return row is not None and row.signature == was and row.raw.get(algorithm) == raw
 
     def _thing(self, thing: Seen | Listing, algorithm: str) -> tuple[int, ...] | None:
         """What `lstat` says of a thing as long as it is what it was when it was seen; None where nobody can say."""
         if isinstance(thing, Listing):
             return self._rests(thing.path, thing.path, thing.signature, thing.at)
         if thing.sort is Sort.FILE and thing.signature is not None:
-            row = self._seals.get(thing.path)
-            sealed = row is not None and row.signature == thing.signature and algorithm in row.raw
+            sealed = self.is_sealed(thing.path, thing.signature, algorithm, thing.raw)
             return msgspec.structs.astuple(thing.signature) if sealed else None
         if thing.sort is not Sort.LINK:
             return None

@@ -16,10 +16,12 @@ import pytest
 import xxhash
 from reading_help import place, write
 
+from provd.disk import lease
 from provd.disk import seal as sealing
 from provd.disk.files import coarse_clock, read_piece, signature
+from provd.disk.lease import ignore_lease_breaks
 from provd.disk.mounts import UNKNOWN, mounted
-from provd.disk.seal import FINE_STEP, STEP, Seal, at_rest, ignore_lease_breaks, seal
+from provd.disk.seal import FINE_STEP, STEP, Seal, at_rest, seal
 from provd.disk.stamps import Stamps
 from provd.filesystems import magic
 
@@ -213,7 +215,7 @@ def test_without_a_lease_there_is_no_seal_whatever_the_age(
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "fcntl", refused)
         assert sealed(path, now) is None
-    monkeypatch.setattr(sealing, "_SET_LEASE", None)
+    monkeypatch.setattr(lease, "_SET_LEASE", None)
     assert sealed(path, now) is None
 
 

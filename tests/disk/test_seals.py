@@ -19,6 +19,7 @@ from sealing_help import LATER, Sealed, at_reading, chain, home, sealed, set_clo
 
 from provd.disk import files
 from provd.disk.files import coarse_clock
+from provd.disk.lease import Pen
 from provd.disk.mounts import UNKNOWN, mounted
 from provd.filesystems import magic
 
@@ -181,7 +182,7 @@ def test_other_names_have_no_seal_of_their_own(home: bytes, sealed: Sealed) -> N
 def test_a_lease_that_is_asked_for_last_would_prove_nothing(
     home: bytes, sealed: Sealed, at_reading: Callable[[Callable[[], object]], None]
 ) -> None:
-    """A mapping stores while the file is read and ends. Broken: `may_seal` is asked after the reading."""
+    """A mapping stores while the file is read and ends. Broken: `pen` is asked after the reading."""
     path = write(home + b"/f", b"one")
     mapping = mapping_of(path)
 
@@ -218,7 +219,7 @@ def test_a_lease_that_is_asked_for_before_the_first_look_would_prove_nothing(
 
 
 def test_a_file_that_somebody_may_write_has_no_seal_however_old_it_is(home: bytes, sealed: Sealed) -> None:
-    """Broken: `may_seal` without a lease."""
+    """Broken: `pen` without a lease."""
     path = write(home + b"/f", b"one")
     with open(path, "r+b"):
         sealed.ask(path)
@@ -233,7 +234,7 @@ def test_a_file_that_somebody_may_write_has_no_seal_however_old_it_is(home: byte
 
 
 def test_a_mapping_in_another_process_is_one_too(home: bytes, sealed: Sealed) -> None:
-    """Broken: `may_seal` without a lease."""
+    """Broken: `pen` without a lease."""
     path = write(home + b"/f", b"one")
     program = (
         "import mmap, sys\n"
@@ -295,7 +296,7 @@ def test_what_is_not_at_rest_has_no_seal(
         assert sealer is not None
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            return sealer.may_seal(descriptor, path, files.signature(os.fstat(descriptor)))
+            return sealer.pen(descriptor, path, files.signature(os.fstat(descriptor))) is Pen.NOBODYS
         finally:
             os.close(descriptor)
 
@@ -312,7 +313,7 @@ def test_what_is_not_at_rest_has_no_seal(
 
 
 def test_where_a_broken_lease_would_end_the_process_there_are_no_seals(sealed: Sealed) -> None:
-    """Broken: `sealer` without `can_seal`."""
+    """Broken: `sealer` without `can_lease`."""
     assert sealed.seals.sealer(UNKNOWN) is not None
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     assert sealed.seals.sealer(UNKNOWN) is None

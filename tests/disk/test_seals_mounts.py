@@ -28,7 +28,7 @@ from sealing_help import (
     unmount,
 )
 
-from provd.disk import files, seal
+from provd.disk import files, lease
 from provd.disk.seals import Sealer
 
 pytestmark = pytest.mark.skipif(not may_mount(), reason="nothing may be mounted here")
@@ -86,7 +86,7 @@ def on_btrfs(home: bytes) -> None:
 def with_stamps_by_the_second(home: bytes) -> None:
     """An ext4 of inodes with 128 bytes. Broken: `is_older` asks for less than a second there."""
     set_clock(pytest.MonkeyPatch(), 0)
-    seal.ignore_lease_breaks()
+    lease.ignore_lease_breaks()
     with mounted_image("seconds", home) as there:
         path = there + b"/f"
         sealed, patch = Sealed(), pytest.MonkeyPatch()
