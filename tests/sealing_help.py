@@ -17,7 +17,7 @@ import pytest
 
 from provd.core.dependency import Kind
 from provd.core.reading import Found, Reading
-from provd.disk import IgnoreRules, files, lease, read_single, seals
+from provd.disk import IgnoreRules, files, lease, read_single, seal, seals
 from provd.disk.epoch import Epoch, clock_watch
 from provd.disk.files import coarse_clock
 from provd.disk.job import ReadingJob

@@ -28,7 +28,7 @@ from sealing_help import (
     unmount,
 )
 
-from provd.disk import files, lease
+from provd.disk import files, lease, seal
 from provd.disk.seals import Sealer
 
 pytestmark = pytest.mark.skipif(not may_mount(), reason="nothing may be mounted here")
