@@ -63,7 +63,7 @@ def test_a_big_file_is_read_with_low_priority(big: bytes, monkeypatch: pytest.Mo
         assert found[wanted].digest == sha(CONTENT)
 
     asyncio.run(body())
-    assert set(pieces.nice) == {19}
+    assert set(pieces.nice) == {10}
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
 
 
@@ -82,7 +82,7 @@ def test_what_is_late_goes_on_with_the_usual_priority(big: bytes, monkeypatch: p
     work = ReadingJob([reading("file:", big)], RULES, calm=0.5)
     work.run()
     usual = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    assert pieces.nice[:2] == [19, 19]
+    assert pieces.nice[:2] == [10, 10]
     assert set(pieces.nice[2:]) == {usual}
     assert [found.digest for found in work.results().values()] == [sha(CONTENT)]
 
@@ -91,7 +91,7 @@ def test_a_job_that_is_cancelled_ends_there_too(big: bytes, monkeypatch: pytest.
     work = ReadingJob([reading("file:", big)], RULES, calm=LONG)
     pieces = Pieces(monkeypatch, work.cancel)
     work.run()
-    assert pieces.nice == [19]
+    assert pieces.nice == [10]
     assert [found.trouble for found in work.results().values()] == [Trouble.TIMEOUT]
 
 
