@@ -277,6 +277,6 @@ def test_a_root_that_was_deleted_while_the_daemon_was_down_does_not_keep_it_down
     own.rpc("root.add", path=other)
     own.daemon.stop()
     os.rmdir(other)
-    own.daemon.start()
+    own.daemon.start().scanned()
     states = {root["path"]: root["state"] for root in own.rpc("daemon.status")["roots"]}
     assert states[other] == "gone"
