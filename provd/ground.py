@@ -61,6 +61,10 @@ class Ground:
             self._directories.clear()
         return Stand(epoch, *told)
 
+    async def settle(self, timeout: float) -> None:  # noqa: ASYNC109
+        """Waits, as long as that is sensible, until what was told is taken."""
+        await self._watch.recorded(timeout)
+
     def is_still(self, epoch: int) -> bool:
         """Whether nothing was told since a `stand` of this epoch, where nothing else ran since: one system call."""
         return self._epochs.is_still(epoch)

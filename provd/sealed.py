@@ -31,6 +31,8 @@ _FEW: Final = 16
 _MOST: Final = 256 * 1024
 """Bytes of a file that is read in the loop."""
 
+_PATIENCE: Final = 0.05
+"""Seconds for which a question about a set waits for what was told to be taken."""
 _MODE: Final = 2
 _STATES: Final = 4
 """States of a set of which it is known what has changed since; to others all members are compared."""
@@ -54,6 +56,9 @@ class SealedReader:
         `fresh` says which digests would make something fresh.
         """
         stand = self._ground.begin()
+        if stand is None and any(reading.kind is not Kind.FILE for reading in readings):
+            await self._ground.settle(_PATIENCE)  # less than walking a set takes
+            stand = self._ground.begin()
         seals = None if stand is None else self._seals_of(readings, rules)
         if stand is None or seals is None:
             return None
