@@ -11,8 +11,8 @@ from fake_daemon import Cli, FakeDaemon, Refusal, in_turn, verdict
 from real_cli import RealCli, cli
 from support import RpcError
 
-from provd.cli import exact
-from provd.cli.exact import ExactClient, Written
+from provd.cli.given import exact
+from provd.cli.given.exact import ExactClient, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from fake_daemon import Cli, FakeDaemon, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provd.cli import sums
+from provd.cli.given import sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
