@@ -73,7 +73,7 @@ class Sets:
         return bool(seals.current()) and seals.get_set(reading) is not None
 
     async def read(self, *fresh: str | None) -> list[str | None] | None:
-        """The digests by seals; None where that is left to the whole way. `fresh` are the digests that are hoped for."""
+        """The digests by seals; None where that is left to the whole way. `fresh`: what is hoped for."""
         hoped = {(reading, digest) for reading, digest in zip(self.readings, fresh, strict=False) if digest}
         found = await self.reader.read(self.readings, RULES, hoped)
         return None if found is None else [found[reading].digest for reading in self.readings]
@@ -269,11 +269,7 @@ def test_the_strict_rule_takes_seals_that_hold_at_one_moment(scene: Scene) -> No
 def test_the_strict_rule_takes_no_seals_of_files_that_were_never_there_together(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two directories one is always away, and each there when it is looked at: their files' `stat`s are as sealed.
-
-    Broken: `stats` without the second `stand`.
-    """
-
+    """Of two directories one is away while the other is looked at. Broken: `stats` without the second `stand`."""
     tops = {scene.desk.path("d"), scene.desk.path("c")}
     looked: set[bytes] = set()
 
