@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
+import mmap
 import os
 import select
 import shutil
@@ -98,6 +100,21 @@ class Sealed:
     def close(self) -> None:
         """Lets go of the descriptors."""
         self.epoch.close()
+
+
+def stores_are_seen_on_tmpfs(sealed: Sealed, directory: bytes) -> None:
+    """There a mapping that reads before it stores moves no time, and the lease is granted: so nothing is sealed."""
+    path = directory + b"/f"
+    with open(path, "wb") as file:
+        file.write(b"one")
+    sealed.ask(path)
+    with open(path, "r+b") as file:
+        mapping = mmap.mmap(file.fileno(), 0)
+    assert mapping[:3] == b"one"
+    mapping[:3] = b"two"
+    assert sealed.ask(path).digest == f"sha256:{hashlib.sha256(b'two').hexdigest()}"
+    assert not sealed.has(path)
+    mapping.close()
 
 
 # fixtures

@@ -36,11 +36,7 @@ def works(daemon: Daemon, name: str) -> None:
 
 
 def a_root_is_added(daemon: Daemon, hung: Hung) -> None:
-    hung.hangs = True
-    daemon.roots = []
-    daemon.start()
-    daemon.rpc("root.add", path=daemon.root)
-    works(daemon, "new")
+    starts_though_it_hangs(daemon, hung)
     works(daemon, "sub/new")
 
 
@@ -76,12 +72,17 @@ def it_is_well_and_nothing_is_told_of_it(daemon: Daemon, hung: Hung) -> None:
     assert not hung.hangs
 
 
-def a_stop_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
+def starts_though_it_hangs(daemon: Daemon, hung: Hung) -> None:
+    """A daemon that is started without a root, is given one above the mount, and works."""
     hung.hangs = True
     daemon.roots = []
     daemon.start()
     daemon.rpc("root.add", path=daemon.root)
     works(daemon, "new")
+
+
+def a_stop_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
+    starts_though_it_hangs(daemon, hung)
     daemon.disconnect()
     words = ["--socket", daemon.socket, "--timeout", str(HANG)]  # that it keeps its state elsewhere is not told
     done = subprocess.run(
@@ -118,11 +119,7 @@ def a_start_on_it_is_refused(daemon: Daemon, hung: Hung) -> None:
 
 
 def a_restart_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
-    hung.hangs = True
-    daemon.roots = []
-    daemon.start()
-    daemon.rpc("root.add", path=daemon.root)
-    works(daemon, "new")
+    starts_though_it_hangs(daemon, hung)
     daemon.disconnect()
     words = ["--state", daemon.state, "--socket", daemon.socket]
     subprocess.run(

@@ -49,7 +49,7 @@ class Run:
             self.steps.append(self._actions.act())
         for _ in range(self._random.choice((0, 0, 10, 50, 200))):  # time passes
             self._rpc("daemon.hello", protocol=1)
-        if self._random.random() < 0.15:
+        for _ in range(self._random.choice((0, 0, 1, 3))):
             self._put(f"k{self._random.randrange(_KEYS)}")
         now: dict[str, str] = {}  # what one set of questions is judged by: nothing happens meanwhile
         for _ in range(self._random.choice((1, 5, 20))):
