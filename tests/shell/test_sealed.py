@@ -308,8 +308,13 @@ def test_the_strict_rule_takes_no_seal_that_is_void_before_the_answer(
     async def work() -> None:
         strict = Strict(scene)
         await strict.seal()
+
+        def end(path: bytes) -> None:
+            if path == strict.paths[0]:
+                wall_clock_was_set(scene.sealed.clock)
+
         with monkeypatch.context() as patched:
-            at_stat(patched, lambda path: path == strict.paths[0] and wall_clock_was_set(scene.sealed.clock))
+            at_stat(patched, end)
             assert await strict.taken(*strict.paths[:files_asked]) == set()
 
     run(scene.desk, work)
