@@ -150,7 +150,8 @@ class Actions:
             os.write(descriptor, self._content())
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-            os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+            # With a descriptor (which an absolute path needs not) it is linkat(2), the call that can follow links.
+            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
         finally:
             os.close(descriptor)
         return path
@@ -233,11 +234,21 @@ class Actions:
         path, real = os.path.join(self._root, name), os.path.join(self._outside, f"real-{name}")
         if os.path.islink(path):
             os.unlink(path)
-            os.rename(real, path)
+            if os.path.exists(real):
+                os.rename(real, path)
         elif not os.path.exists(real):
             os.rename(path, real)
             os.symlink(self._random.choice((real, os.path.join(self._root, "a"))), path)
         return path
+
+    def make_directories(self) -> str:
+        """Those that exchanges and links have led elsewhere are made anew, so that there is always something to do."""
+        for directory in DIRECTORIES:
+            path = os.path.join(self._root, directory)
+            if os.path.islink(path) and not os.path.exists(path):
+                os.unlink(path)
+            os.makedirs(path, exist_ok=True)
+        return ""
 
     def make_or_remove_directory(self) -> str:
         path = os.path.join(self.directory(), f"n{self._random.randrange(2)}")
@@ -261,7 +272,8 @@ _ACTS: Final[tuple[Callable[[Actions], str], ...]] = (
     Actions.write_and_put_the_time_back,
     Actions.change_mode,
     Actions.remove,
-    *(Actions.create,) * 2,
+    *(Actions.create,) * 4,
+    *(Actions.make_directories,) * 2,
     Actions.link_nameless_file,
     Actions.unmap,
     Actions.link_hard,
