@@ -241,11 +241,11 @@ class View(History):
         return PathState(path) if data is None else _paths.decode(data)
 
     def last_declared(self, path: bytes, clock: int) -> int:
-        """The id of the action whose declared write to `path` itself is the newest after `clock` or open, 0 for none."""
+        """The id of the action whose write to `path` itself is open, or the newest that ended after `clock`; 0 for none."""
         state = self.path_state(path)
         if state.open:
             return max(state.open)
-        return state.last_action or 0 if state.last_end > clock else 0
+        return (state.last_action or 0) if state.last_end > clock else 0
 
     def touch(self, kept: Kept, after: int = 0) -> Touch | None:
         """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation.
