@@ -82,6 +82,17 @@ def _fits(part: bytes, pattern: bytes) -> bool:
     return pattern == b"**" or fnmatch.fnmatchcase(part, pattern)
 
 
+def path_of(item: Json, root: bytes | None) -> tuple[bytes, bytes] | None:
+    """The kind and absolute path or pattern that an item of an answer names; None for what is none, or not known.
+
+    `root` is the absolute path of the entry's root, where that is known.
+    """
+    kind, rest = names.parts(names.named(item))
+    if kind not in names.PATH_KINDS or (not rest.startswith(b"/") and root is None):
+        return None
+    return kind, rest if rest.startswith(b"/") else (root or b"").rstrip(b"/") + b"/" + rest
+
+
 class Ground:
     """All that an entry rests on."""
 
@@ -108,10 +119,10 @@ class Ground:
             self.objects.add(kind + b":" + rest)
         elif kind == b"entry":
             self.entries.add(rest.decode("utf-8", "replace"))
-        elif not rest.startswith(b"/") and root is None:
+        elif (there := path_of(item, root)) is None:
             self.relative += 1
         else:
-            path = rest if rest.startswith(b"/") else (root or b"").rstrip(b"/") + b"/" + rest
+            kind, path = there
             if kind != b"file":
                 self._others.append(Dependency(kind, path))
             else:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli.screens.concern import Ground
+from provd.cli.screens.concern import Dependency, Ground, path_of
 from provd.cli.words import causes, records, verdicts
 from provd.client import local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Json = dict[str, Any]
 
@@ -124,6 +127,8 @@ class Story:
         self.own_count = 0
         self.followed = False
         """Whether the log was asked for what concerns it."""
+        self.unwatched: set[str] = set()
+        """Dependencies of whose place the log has nothing, since it is not watched."""
         self.before: Event | None = None
         """The newest change, before the put, of what is dirty though nothing touched it since."""
         self.proven_later = False
@@ -230,10 +235,19 @@ class Story:
 
     def born(self) -> list[str]:
         """What was dirty before the entry was put: it differs, and no record since its clock touched it."""
+        return [verdicts.dependency(item) for item in self._born()]
+
+    def _born(self) -> list[Json]:
         if self.turn.moment() is not None:
             return []
-        items = self._answer.get("evidence") or []
-        return [verdicts.dependency(item) for item in items if item.get("why") in _CONTENT]
+        return [item for item in self._answer.get("evidence") or [] if item.get("why") in _CONTENT]
+
+    def bases_born(self) -> Iterator[tuple[str, bytes]]:
+        """The paths of those, where they are known, by their names."""
+        root = None if self._answer.get("root") is None else local_path(self._answer["root"])
+        for item in self._born():
+            if (there := path_of(item, root)) is not None:
+                yield verdicts.dependency(item), Dependency(*there).base
 
     @property
     def whole(self) -> bool:
