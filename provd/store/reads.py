@@ -241,7 +241,7 @@ class View(History):
         return PathState(path) if data is None else _paths.decode(data)
 
     def last_declared(self, path: bytes, clock: int) -> int:
-        """The id of the action whose write to `path` itself is open, or the newest that ended after `clock`; 0 for none."""
+        """The action whose write to `path` itself is open, or ended as the newest after `clock`; 0 for none."""
         state = self.path_state(path)
         if state.open:
             return max(state.open)

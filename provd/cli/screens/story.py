@@ -10,7 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli.screens.concern import Dependency, Ground, path_of
+from provd.cli.given import names
+from provd.cli.screens.concern import Dependency, Differing, Ground, path_of, root_of
 from provd.cli.words import causes, records, verdicts
 from provd.client import local_path
 
@@ -67,6 +68,9 @@ class Turn:
             if str(item.get("why")) in causes.DIRTYING
         }
         deps = [item for item in answer.get("deps") or [] if verdicts.dependency(item) in faults]
+        self._differing = Differing(answer.get("evidence") or [], root_of(answer))
+        others = [item for item in deps if names.named(item) not in self._differing.told]
+        self._others = Ground(answer | {"deps": others})
         self.ground = Ground(answer | {"deps": deps})
         self._shown = {d["digest"] for d in deps if d.get("kept") == "shown" and d.get("digest")}
         self._since: dict[bytes, Event] = {}
@@ -77,7 +81,8 @@ class Turn:
         """Takes a record that concerns the entry, in the log's order."""
         record = event.record
         if record.get("type") == "mutation":
-            if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record):
+            passing = self._differing.passes_by(record) and not self._others.names(record)
+            if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record) and not passing:
                 self._newest[self._place(record)] = event
                 self._judge(event)
         elif record.get("type") != "gap" and self.ground.told(record):
@@ -244,9 +249,8 @@ class Story:
 
     def bases_born(self) -> Iterator[tuple[str, bytes]]:
         """The paths of those, where they are known, by their names."""
-        root = None if self._answer.get("root") is None else local_path(self._answer["root"])
         for item in self._born():
-            if (there := path_of(item, root)) is not None:
+            if (there := path_of(item, root_of(self._answer))) is not None:
                 yield verdicts.dependency(item), Dependency(*there).base
 
     @property
