@@ -212,7 +212,9 @@ class Responder:
         if asked.touching is not None:
             path = _joined(params.name_bytes(asked.touching), place, "touching")
             reals = {} if foreign else await self._resolver.real_paths([path])
-            touching = await asyncio.to_thread(self._touching, {path, reals.get(path, path)})
+            paths = {path, reals.get(path, path)}
+            leaves = await self._resolver.leaves({*reals, *reals.values()})
+            touching = await asyncio.to_thread(self._touching, paths, leaves)
         out: list[dict[str, Any]] = []
         after = asked.after
         while len(out) < asked.limit:
@@ -230,9 +232,9 @@ class Responder:
             after = out[-1]["key"]
         return {"entries": out, "after": after}
 
-    def _touching(self, paths: set[bytes]) -> set[EntryId]:
+    def _touching(self, paths: set[bytes], leaves: frozenset[bytes]) -> set[EntryId]:
         with self._store.thread_view() as view:
-            return {entry_id for path in paths for entry_id in view.on_path(path)}
+            return {entry_id for path in paths for entry_id in view.on_path(path, leaf=path in leaves)}
 
     async def _rows(self, entries: list[Entry], verdict: str | None, *, foreign: bool) -> list[dict[str, Any]]:
         if verdict is None or not entries:
