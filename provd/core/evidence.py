@@ -37,6 +37,12 @@ _HINTS: Final[dict[str, str]] = {
     "no-active": "none of its values is active: see entry.history",
 }
 
+ASK_AGAIN: Final = (
+    "nothing shows what was read: ask with the digest of what you read; a clock alone shows what had rested for "
+    "2 s when it was taken, in a watched place, and was not touched since"
+)
+"""What to do about what is asked about without an entry and was not proven."""
+
 
 class Witnessed(NamedTuple):
     """What the log tells of a fault: the newest record that touched it, and its `paths`, the newest first."""
