@@ -27,7 +27,6 @@ PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
 TIMELESS: Final = frozenset({b"object", b"entry"})
 """Kinds of which only a clock can say when they were looked at."""
 PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
-_IDLE: Final = re.compile(rb"/(?:\.?/)+")
 _SPECIAL: Final = re.compile(rb"[*?\[]")
 
 
@@ -36,9 +35,12 @@ def absolute(argument: str) -> bytes:
     return _joined(os.fsencode(argument), b"")
 
 
-def spelled(path: bytes) -> bytes:
-    """The shortest spelling of an absolute path: without `//` and `/./`, which mean nothing; `..` may, and stays."""
-    return _IDLE.sub(b"/", path)
+def spelled(dep: bytes) -> bytes:
+    """A dependency that was put in whatever way, its absolute path spelled as `dependency` spells it."""
+    kind, rest = parts(dep)
+    if kind not in PATH_KINDS or not rest.startswith(b"/"):
+        return dep
+    return kind + b":" + _clean([], rest, pattern=kind in PATTERN_KINDS)
 
 
 def path(argument: str) -> WirePath:
