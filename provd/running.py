@@ -76,7 +76,7 @@ class Running:
         self._subscriptions = Subscriptions(store, clocks, live)
         self._trimming = Trimming(store, settings.max_records, settings.max_age)
         self._bulletin = Bulletin(notifier, store, live)
-        audit = Audit(
+        self._audit = audit = Audit(
             store,
             self._workers,
             inquiry.read,
@@ -156,6 +156,7 @@ class Running:
     def _stopping(self, tasks: list[asyncio.Future[None]]) -> None:
         """From here on nobody is let in, and nothing new is begun."""
         self._handlers.stopping = self._actions.stopping = True
+        self._audit.end()
         for serving in self._servings:
             serving.close()
         for task in tasks:
