@@ -184,7 +184,8 @@ class Environment:
         if written:
             what = "it went while a change was written, which counts only if the store is put back"
         return errors.StoreUnusable(
-            f"the open store is not at {self._file} any more ({became}): {what}, since the next start would not find it",
+            f"the open store is not at {self._file} any more ({became}): {what}, since the next start would not "
+            "find it",
             "put it back where it was; or save what is still open (provd export --all > FILE), then provd restart",
         )
 
