@@ -7,13 +7,14 @@ questions about a directory that is gone are still answered.
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
 from provd.core import dependency, errors, params
 from provd.core.dependency import PATH_KINDS, Dependency, base
-from provd.disk import Directory, RealPaths, Workers, real_directory
+from provd.disk import Directory, RealPaths, Workers, real_directory, signature_of
 from provd.store import Store
 
 _PATIENCE = 2.0
@@ -111,6 +112,11 @@ class Resolver:
     async def real_paths(self, paths: Collection[bytes]) -> dict[bytes, bytes]:
         """The real path of each path, where it can be told in time."""
         return await self._workers.each(RealPaths(), paths, _PATIENCE)
+
+    async def leaves(self, paths: Collection[bytes]) -> frozenset[bytes]:
+        """Those of the paths at which there is something now, links followed, that is no directory."""
+        there = await self._workers.each(signature_of, paths, _PATIENCE)
+        return frozenset(path for path, at in there.items() if at is not None and not stat.S_ISDIR(at.mode))
 
 
 def absolute(path: bytes, field: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, cast
 
@@ -190,10 +190,10 @@ class View(History):
         """Whether any entry at all rests on another one."""
         return next(self._rows("others", keys.DEPENDENTS, keys.DEPENDENTS), None) is not None
 
-    def on_path(self, path: bytes, *, structural: bool = True) -> list[EntryId]:
+    def on_path(self, path: bytes, *, structural: bool = True, leaf: bool = False) -> list[EntryId]:
         """The entries that a write to `path` may touch: on it, on a set above that holds it, on anything below.
 
-        A write that is not `structural` leaves what there is and of what type.
+        A write that is not `structural` leaves what there is and of what type; one of a `leaf` makes no directory.
         """
         candidates: set[bytes] = set()
         at = path
@@ -204,16 +204,25 @@ class View(History):
             at = at.rpartition(b"/")[0] or b"/"
         below = keys.path_key(path.rstrip(b"/") + b"/")
         candidates.update(value for _, value in self._rows("paths", below, below))
-        rests = Resting(path, structural=structural)
+        rests = Resting(path, structural=structural, leaf=leaf)
         rows = (self._get("entries", key) for key in sorted(candidates))
         return [entry_id for row in rows if row is not None and (entry_id := rests(row)) is not None]
 
     def touched(
-        self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int, *, structural: bool = True
+        self,
+        objects: Iterable[bytes],
+        paths: Iterable[bytes],
+        limit: int,
+        *,
+        structural: bool = True,
+        leaves: Container[bytes] = (),
     ) -> list[EntryId]:
-        """Up to `limit` entries that a write to these may touch, and those that rest on them."""
+        """Up to `limit` entries that a write to these may touch, and those that rest on them.
+
+        `leaves` are those of the paths that are no directories and become none.
+        """
         first = [e.id for name in objects for e in self.on_object(name)]
-        first += [entry_id for path in paths for entry_id in self.on_path(path, structural=structural)]
+        first += [i for path in paths for i in self.on_path(path, structural=structural, leaf=path in leaves)]
         return self.with_dependents(first, limit)
 
     def with_dependents(self, first: Iterable[EntryId], limit: int) -> list[EntryId]:
@@ -239,6 +248,13 @@ class View(History):
         """What actions declared of a path."""
         data = self._get("written", keys.written_key(path))
         return PathState(path) if data is None else _paths.decode(data)
+
+    def last_declared(self, path: bytes, clock: int) -> int:
+        """The action whose write to `path` itself is open, or ended as the newest after `clock`; 0 for none."""
+        state = self.path_state(path)
+        if state.open:
+            return max(state.open)
+        return (state.last_action or 0) if state.last_end > clock else 0
 
     def touch(self, kept: Kept, after: int = 0) -> Touch | None:
         """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation.

@@ -37,8 +37,9 @@ _reals: Final = msgspec.msgpack.Decoder(bytes | None)
 class Resting:
     """Says of entries' rows whether a write to one path may touch them; each dependency is thought about once."""
 
-    def __init__(self, path: bytes, *, structural: bool) -> None:
+    def __init__(self, path: bytes, *, structural: bool, leaf: bool) -> None:
         self._path = path
+        self._leaf = leaf
         self._structural = structural
         self._known: dict[tuple[bytes, bytes], bool] = {}
 
@@ -58,4 +59,5 @@ class Resting:
         of = _dependencies.decode(dep)
         if of.kind not in PATH_KINDS:
             return False
-        return touches(of, _reals.decode(real) if real else None, self._path, structural=self._structural)
+        where = _reals.decode(real) if real else None
+        return touches(of, where, self._path, structural=self._structural, leaf=self._leaf)

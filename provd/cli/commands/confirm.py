@@ -130,7 +130,7 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
     """What the entry rests on, with the digests of what was read; raises Usage where that does not say when."""
     if there["deps"] is None:
         return None
-    digests = {names.spelled(local_path(item["dep"])): item["digest"] for item in read}
+    digests = {local_path(item["dep"]): item["digest"] for item in read}
     foreign = dict.fromkeys(digests)
     told: list[Json] = []
     unsaid: list[str] = []
@@ -147,7 +147,7 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         if digest is None and ("fetched_at" not in timed if kind in names.TIMELESS else not timed):
             unsaid.append(output.name(dep))
     if foreign:
-        others = [output.name(item["dep"]) for item in read if names.spelled(local_path(item["dep"])) in foreign]
+        others = [output.name(item["dep"]) for item in read if local_path(item["dep"]) in foreign]
         raise Usage(
             f"{key!r} does not rest on {output.some(others, _SHOWN)}",
             f"provd why {key} lists what it rests on; put it anew",
