@@ -70,6 +70,7 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.given.asking",
         "provd.cli.given.completing",
         "provd.cli.given.exact",
+        "provd.cli.given.looking",
         "provd.cli.given.names",
         "provd.cli.given.present",
         "provd.cli.given.sums",
