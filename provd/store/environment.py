@@ -182,7 +182,7 @@ class Environment:
         return errors.StoreUnusable(
             f"the open store is not at {self._file} any more ({became}): nothing was changed, since the next start "
             "would not find it",
-            "put it back where it was; or save what is still open (provd export --all > FILE), then provd restart",
+            errors.SAVE + "  # or put it back where it was",
         )
 
     def reopen(self) -> None:
@@ -249,7 +249,8 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
         )
     if isinstance(error, lmdb.MemoryError):
         return errors.StoreUnusable(
-            f"the store in {directory} cannot be mapped: {text}", "allow more address space: ulimit -v, at least 2 GiB"
+            f"the store in {directory} cannot be mapped: {text}",
+            "ulimit -v unlimited  # at least 2 GiB of address space, then start it again",
         )
     full = "No space left" in text or "quota" in text.lower()
     if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import codes
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
 from provd.cli.commands import action
 from provd.cli.given import completing, names
@@ -84,7 +84,9 @@ def exec_(
         run = _begin(at, params, where)
     except ProvdUnreachable as error:
         if not anyway:
-            raise ProvdUnreachable(error.message + _NOT_RUN, f"{error.hint}; or run it --anyway") from None
+            raise ProvdUnreachable(
+                error.message + _NOT_RUN, steps.because(error.hint, "or run it with --anyway")
+            ) from None
         output.warn(f"{error.message}; it is run all the same, and nobody will know what it changed")
         return _only_run(command)
     except RpcError as error:
@@ -165,12 +167,12 @@ def _only_run(command: tuple[str, ...]) -> int:
 def _look(error: child.NotStarted, name: str) -> str:
     """What to do about a program that could not be started."""
     if error.code != codes.NOT_FOUND:
-        return "chmod +x it, or name the program that runs it"
+        return f"chmod +x {output.quoted(name)}  # or name the program that runs it"
     if "/" not in name:
-        return "is it on the PATH?"
+        return "export PATH=DIR:$PATH  # is it on the PATH?"
     if os.path.exists(name):
-        return "look at its first line (#!): the program that it names is not there"
-    return "correct the path: there is no such file"
+        return f"head -n1 {output.quoted(name)}  # its first line (#!) names a program that is not there"
+    return f"ls {output.quoted(os.path.dirname(name))}  # correct the path: there is no such file"
 
 
 def _run(command: tuple[str, ...], run: _Run) -> int:
@@ -251,10 +253,10 @@ def _code(code: int, run: _Run) -> int:
     if not run.lost or not objects:
         return code
     shown = output.some([output.name(write) for write in objects], _SHOWN)
-    again = " ".join(f"--write {output.name(write)}" for write in objects[:_SHOWN])
+    again = " ".join(f"--write {output.quoted(output.name(write))}" for write in objects[:_SHOWN])
     output.complain(
         f"nobody knows that it wrote {shown}: {run.lost}",
-        f"when the daemon is there again: provd action record {again}",
+        f"provd action record {again}  # when the daemon is there again",
     )
     return code or codes.REFUSED
 
@@ -316,4 +318,4 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
             file.write(json.dumps(told) + "\n")
     except OSError as error:
         message = f"the report could not be written: {report}: {error.strerror}"
-        output.complain(message, f"provd since {run.clock} tells what changed; name a FILE that can be written")
+        output.complain(message, f"provd since {run.clock}  # what changed; name a FILE that can be written")

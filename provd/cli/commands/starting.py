@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import configuration, places, services
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import Command, Failure, Usage, connected
 from provd.cli.processes import background, holding, serving
 from provd.cli.processes.process import NAP, THERE
@@ -188,7 +188,11 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
         if client is not None:
             return client
         if error.kind in holding.NOBODY and error.elsewhere is None:
-            raise ProvdUnreachable(error.message, f"nothing has to be stopped here, or {NAME_IT}", error.kind) from None
+            raise ProvdUnreachable(
+                error.message,
+                steps.because(NAME_IT, "if one runs elsewhere: here nothing has to be stopped"),
+                error.kind,
+            ) from None
         raise
 
 
@@ -223,7 +227,7 @@ def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     if at.state is None and held.socket != socket:
         client.close()
         message = f"no daemon is at {socket}, but one (pid {held.pid}) uses {state} and answers at {held.socket}"
-        raise Failure(message, f"name its socket: --socket {held.socket}")
+        raise Failure(message, f"export PROVD_SOCKET={output.quoted(held.socket)}  # then ask again")
     return client
 
 

@@ -84,7 +84,9 @@ def _scratch(*, keep: bool) -> Iterator[str]:
         base = tempfile.gettempdir()
         home = tempfile.mkdtemp(prefix="provd-try-", dir=base if len(base) < _LONGEST else "/tmp")  # noqa: S108
     except OSError as error:
-        raise Failure(f"no scratch directory can be made: {error}", "TMPDIR=DIR provd try, with room in DIR") from None
+        raise Failure(
+            f"no scratch directory can be made: {error}", "TMPDIR=DIR provd try  # with room in DIR"
+        ) from None
     home = os.path.realpath(home)
     try:
         for name in ("work", "bin"):
@@ -154,7 +156,7 @@ def _connect(process: subprocess.Popen[bytes], home: str) -> Client:
             time.sleep(NAP)
     with open(os.path.join(home, _LOG), encoding="utf-8", errors="backslashreplace") as file:
         said = file.read()[-_TOLD:].strip()
-    raise Failure(f"the daemon of the demonstration did not start: {said}", "provd doctor looks for the reason")
+    raise Failure(f"the daemon of the demonstration did not start: {said}", "provd doctor  # looks for the reason")
 
 
 def _play(scene: scenes.Scene, digest: str, work: str, environment: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provd import hello
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import Command, Group, connected, given, json_option
 from provd.cli.given import names
 from provd.cli.words import hints, permissions, roots
@@ -102,10 +102,8 @@ def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
     if error.code != "root.missing":
         return error
     holder = hello.holding(watched, os.path.realpath(path))
-    inside = (
-        "" if holder is None else f"it lies in {output.name_of(holder)}: provd watch rm {permissions.quoted(holder)}; "
-    )
-    hint = f"{inside}provd watch ls lists the roots"
+    inside = "" if holder is None else f"provd watch rm {permissions.quoted(holder)}  # the root that it lies in"
+    hint = steps.ways(inside, "provd watch ls  # lists the roots")
     return hints.Advised(error.code, error.message, hint, error.data)
 
 

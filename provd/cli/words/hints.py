@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.given import names
 from provd.client import RpcError, local_path
 
@@ -18,32 +18,53 @@ if TYPE_CHECKING:
 
     from provd.client import WirePath
 
-TAKE_CLOCK: Final = "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock"
-LOOK_AGAIN: Final = "c=$(provd clock), look again, then --fetched-at $c"
-_VERSIONS: Final = (
-    "the daemon is of another version than this command: provd version tells both, provd restart ends that"
-)
+TAKE_CLOCK: Final = "c=$(provd clock)  # before it is read, then --fetched-at $c; for files --sums needs no clock"
+LOOK_AGAIN: Final = "c=$(provd clock)  # then look again, and --fetched-at $c"
+_VERSIONS: Final = "provd version  # the daemon is of another version than this command\nprovd restart  # ends that"
 _REFUSED: Final = {
     "-32601": _VERSIONS,  # no such method
     "clock.missing": TAKE_CLOCK,
     "method": _VERSIONS,
-    "root.ambiguous": "--root DIR, or --scope NAME for what belongs to no directory; provd watch ls lists the roots",
-    "root.missing": "name a directory that exists; provd watch ls lists the roots",
-    "action.stale": "look again, put the entries anew, then begin",
+    "root.ambiguous": "provd watch ls  # lists the roots: --root DIR, or --scope NAME for what belongs to no directory",
+    "root.missing": "provd watch ls  # lists the roots: name a directory that exists",
+    "action.stale": "c=$(provd clock)  # then look again, put the entries anew with --fetched-at $c, and begin",
 }
+_HELP: Final = {
+    "clock": "provd help clocks",
+    "dep": "provd help dependencies",
+    "store": steps.MORE,
+    "shutdown": steps.MORE,
+    "internal": steps.MORE,
+    "version": "provd version",
+}
+"""What tells more, by the first word of an error's code."""
 _UNDECLARED: Final = "the objects named in --write count as unknown until they are looked at again"
 
-_PROVE: Final = "put it again with --sums (sha256sum, taken before it is read) or --as-of-now"
+_READ_AGAIN: Final = "c=$(provd clock)  # then {}, and put the entry anew with --fetched-at $c"
+_BELOW: Final = "provd why {}  # settle that entry first, then derive this one again"
 _WHY: Final = {
-    "touched": "it was written since the clock: read it again and put it anew",
-    "unproven": f"nothing shows what was read: {_PROVE}",
-    "timeout": "raise --timeout-ms, or depend on something smaller",
-    "no-provenance": "put it with --sums or --dep; --no-deps says that it rests on nothing",
-    "no-active": "put it anew: none of its values is active",
+    **dict.fromkeys(
+        ("changed", "created", "deleted", "type-changed", "listing-changed"), _READ_AGAIN.format("read it again")
+    ),
+    "touched": _READ_AGAIN.format("read it again, since it was written after the last clock"),
+    "unproven": "sha256sum FILE > SUMS  # nothing shows what was read: put it with --sums of before it is read again",
+    "written": _READ_AGAIN.format("look again"),
+    "gap": _READ_AGAIN.format("look again, since nobody could declare writes for a while"),
+    **dict.fromkeys(("entry-replaced", "entry-revoked"), _READ_AGAIN.format("derive it from what stands now")),
+    "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
+    "moving": "provd check KEY  # again, when its writers rest",
+    "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",
+    "no-entry": "provd put KEY --sums SUMS --value-file FILE",
+    "no-active": "provd put KEY --sums SUMS --value-file FILE  # anew: none of its values is active",
 }
-_UNPROVEN_ENTRY: Final = "nobody knows which version was read: c=$(provd clock), get it, put again with --fetched-at $c"
-_UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
+_UNPROVEN_ENTRY: Final = (
+    "c=$(provd clock)  # nobody knows which version was read: get it, put again with --fetched-at $c"
+)
+_UNPROVEN_UNREAD: Final = "provd check KEY  # nothing was read: ask without --no-revalidate"
 _UNREAD: Final = frozenset({"unproven", "unreadable"})
+_ENTRY: Final = frozenset({"entry-missing", "entry-dirty", "entry-unknown"})
+_OPEN: Final = re.compile(r"^end action (\d+)")
+"""How the daemon says that a write goes on."""
 _FEW: Final = 3
 """Places without permission that one hint names."""
 _NAMED: Final = 10
@@ -78,8 +99,13 @@ def refusal(error: RpcError) -> tuple[str, str]:
         if unusable:
             message = f"nothing was begun: not usable: {output.some(unusable, _NAMED)}; {_UNDECLARED}"
     if error.code == "entry.conflict" and isinstance(stands := error.data.get("version"), int):
-        hint = f"see what stands (provd get), then put with --based-on {stands}"
+        hint = f"provd get KEY  # what stands; then put with --based-on {stands}"
     return message, hint
+
+
+def help_on(code: str) -> str:
+    """The command that tells more about what an error of the daemon's is about; empty where its code says nothing."""
+    return _HELP.get(code.partition(".")[0], "")
 
 
 def fault(item: dict[str, Any], *, strict: bool = False) -> str:
@@ -88,16 +114,20 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
     if why == "unproven" and strict:
         return _UNPROVEN_UNREAD
     if why == "touched" and strict:
-        return f"{_WHY[why]}, or ask without --no-revalidate"
+        return steps.because(_WHY[why], "or ask without --no-revalidate")
     if why == "unproven" and str(item.get("dep")).startswith("entry:"):
         return _UNPROVEN_ENTRY
-    if why in _UNREAD and (shut := denied(item)):
-        return f"{shut}, then {'put it again' if why == 'unproven' else 'ask again'}"
-    return _WHY.get(why) or str(item.get("hint") or "")
+    if why in _UNREAD and (shut := denied(item, f"then {'put it again' if why == 'unproven' else 'ask again'}")):
+        return shut
+    if why == "written" and (begun := _OPEN.search(str(item.get("hint") or ""))) is not None:
+        return steps.because(f"provd action end {begun[1]}", "then look again and put the entry anew")
+    if why in _ENTRY and str(item.get("dep")).startswith("entry:"):
+        return _BELOW.format(output.quoted(str(item["dep"]).removeprefix("entry:")))
+    return _WHY.get(why) or steps.pasteable(str(item.get("hint") or ""))
 
 
-def denied(item: dict[str, Any]) -> str:
-    """What may not be read of a dependency, and the command that opens it; empty where permission is not what lacks."""
+def denied(item: dict[str, Any], then: str) -> str:
+    """The command that opens what may not be read of a dependency, and `then`; empty where permission does not lack."""
     from provd.cli.words import permissions  # noqa: PLC0415  (few answers need it)
 
     kind, path = names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"")
@@ -112,7 +142,7 @@ def denied(item: dict[str, Any]) -> str:
     if not places:
         return ""
     named = output.some([output.name_of(place) for place in places], _FEW)
-    return f"permission denied (EACCES) for {named}: {permissions.opening(places[:_FEW])}"
+    return steps.because(permissions.opening(places[:_FEW]), f"permission denied (EACCES) for {named}; {then}")
 
 
 def uncovered(why: str) -> str:
@@ -123,11 +153,11 @@ def uncovered(why: str) -> str:
         setting = found[1]
         raised = max(next(least for word, least in _LEAST.items() if word in setting), 2 * limit)
         if setting.startswith("user."):
-            return f"sysctl {setting}={raised}, as root of the daemon's user namespace"
-        again = ", then start provd again" if "watches" not in setting else ""
-        return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
+            return f"sysctl {setting}={raised}  # as root of the daemon's user namespace"
+        again = "" if "watches" in setting else " && provd restart"
+        return f"sudo sysctl {setting}={raised}{again}  # to keep it: a line in /etc/sysctl.d/"
     if "table of mounts" in why:
-        return "let the daemon read /proc/self/mountinfo (mount /proc where it runs), then start it again"
+        return "ls /proc/self/mountinfo  # let the daemon read it (mount /proc where it runs), then start it again"
     return ""
 
 

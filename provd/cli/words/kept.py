@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.given import present
 from provd.cli.words import hints
 
@@ -51,7 +51,7 @@ def unproven(answer: Json) -> Iterator[str]:
     evidence = _evidence(answer)
     for dep in answer.get("unproven") or []:
         named = _named(dep)
-        yield f"unproven: {named}: {hints.unproven(named, evidence.get(named, {}))}"
+        yield f"unproven: {named}: {steps.sentence(hints.unproven(named, evidence.get(named, {})))}"
     if more := answer.get("unproven_more"):
         yield f"unproven: {more} more"
 
