@@ -107,9 +107,10 @@ def discard(*streams: TextIO) -> None:
     os.close(nothing)
 
 
-def warn(text: str) -> None:
-    """A message about something that the caller may not want."""
+def warn(text: str, hint: str = "") -> None:
+    """A message about something that the caller may not want, and what to do about it."""
     note(paint("provd: ", "yellow", sys.stderr) + printable(text))
+    advise(hint)
 
 
 def complain(message: str, hint: str = "", otherwise: str = steps.MORE) -> None:

@@ -76,12 +76,6 @@ def lines(hint: str, otherwise: str = MORE) -> Iterator[str]:
         yield f"{'or' if number else 'next'}: {line}"
 
 
-def sentence(hint: str) -> str:
-    """The same within a line of a message: why, and the command."""
-    told = (line.partition(_GLUE) for line in hint.split("\n"))
-    return "; or ".join(f"{why}: {command}" if why else command for command, _, why in told)
-
-
 def told_in(text: list[str]) -> str:
     """The hint that `lines` printed, out of the lines behind an error's message; empty where there is none."""
     found: list[str] = []

@@ -185,7 +185,7 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(state="degraded", coverage="partial", uncovered=_places("permission denied", "/r/a")),
         "/r/a is not watched",
-        "chmod u+rX /r/a, or leave it out: provd watch add /r --ignore /a/",
+        "chmod u+rX /r/a  # opens it\nprovd watch add /r --ignore /a/  # leaves it out",
     ),
 ]
 
@@ -289,7 +289,7 @@ def test_a_root_in_whose_place_another_directory_stands(doctor: Doctor) -> None:
 
     assert (found["code"], found["level"]) == ("root.gone", "fail")
     assert found["what"] == f"{here} is another directory than the one that was watched"
-    assert found["next"].endswith(f"provd watch add {here}")
+    assert found["next"].startswith(f"provd watch add {here}  #")
 
 
 @pytest.mark.parametrize(("whose", "named"), [(4242, "'#4242'"), (0, "root")])
@@ -300,7 +300,7 @@ def test_a_daemon_of_another_user_is_no_other_mount_namespace(whose: int, named:
 
     assert found.code == "namespace"
     assert "mount namespace" not in found.why
-    assert found.next == f"ask as that user: sudo -u {named} provd doctor --socket /s"
+    assert found.next == f"sudo -u {named} provd doctor --socket /s  # asks as that user"
 
 
 def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, mo
 
     assert found["code"] == "daemons"
     assert "process 12 answers here, process 77 holds" in found["what"]
-    assert found["next"].endswith("provd stop --socket /t/b.sock")
+    assert found["next"].startswith("provd stop --socket /t/b.sock  #")
 
 
 def test_of_other_daemons_only_what_is_known_is_said(doctor: Doctor) -> None:

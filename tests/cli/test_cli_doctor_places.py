@@ -183,7 +183,7 @@ def test_a_daemon_on_the_same_state_that_answers_elsewhere(doctor: Doctor, monke
     found = _without_daemon(doctor.findings("--socket", "none"))
 
     assert "process 77 runs a daemon on this state directory" in found["why"]
-    assert found["next"].endswith("export PROVD_SOCKET=/t/b.sock")
+    assert found["next"].startswith("export PROVD_SOCKET=/t/b.sock  # ")
 
 
 # ---- places on disk

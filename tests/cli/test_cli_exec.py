@@ -116,11 +116,11 @@ def test_its_exit_code_is_the_commands(cli: RealCli, command: list[str], code: i
 
 def test_what_could_not_be_started_says_what_to_do(cli: RealCli) -> None:
     assert "cannot run 'none': " in (said := cli.process("exec", "--", "none", code=127).err)
-    assert "\n  next: is it on the PATH?" in said
-    assert "\n  next: correct the path" in cli.process("exec", "--", "/none/here", code=127).err
+    assert "\n  next: export PATH=DIR:$PATH  # is it on the PATH?" in said
+    assert "\n  next: ls /none  # correct the path" in cli.process("exec", "--", "/none/here", code=127).err
     cli.write("script", "#!/none/here\n")
     os.chmod(os.path.join(cli.root, "script"), 0o700)
-    assert "\n  next: look at its first line (#!)" in cli.process("exec", "--", "./script", code=127).err
+    assert "\n  next: head -n1 ./script  # its first line (#!)" in cli.process("exec", "--", "./script", code=127).err
 
 
 @pytest.mark.parametrize("arguments", [["echo", "-n", "--json"], ["--", "echo", "-n", "--json"]])

@@ -143,7 +143,7 @@ def test_a_process_that_stays(cli: Cli, lingering: Callable[..., subprocess.Pope
 
     assert got.err == (
         f"provd: the daemon at {cli.here}/slow was told to stop and its process {stub.pid} still runs after 0.1 s\n"
-        f"  next: see what it logs, or end it: kill {stub.pid}\n"
+        f"  next: kill {stub.pid}  # or see what it logs\n"
     )
     assert stub.poll() is None
 

@@ -37,8 +37,10 @@ def test_what_is_no_root_is_told_with_the_root_around_it(cli: Cli) -> None:
     inside = cli("watch", "rm", "/r/d", code=5).err
     outside = cli("watch", "rm", "/s", "--json", code=5)
 
-    assert inside.endswith("\n  next: it lies in /r: provd watch rm /r; provd watch ls lists the roots\n")
-    assert outside.err.endswith("\n  next: provd watch ls lists the roots\n")
+    assert inside.endswith(
+        "\n  next: provd watch rm /r  # the root that it lies in\n  or: provd watch ls  # lists the roots\n"
+    )
+    assert outside.err.endswith("\n  next: provd watch ls  # lists the roots\n")
     assert outside.json["error"]["code"] == "root.missing"
 
 
@@ -110,18 +112,18 @@ def _uncovered(why: str, count: int, **fields: Any) -> dict[str, Any]:
 
 _LIMIT = "watch limit reached: raise fs.inotify.max_user_watches (now 8192)"
 _FIXES = [
-    (_LIMIT, "sudo sysctl fs.inotify.max_user_watches=524288 (to keep it: a line in /etc/sysctl.d/)"),
+    (_LIMIT, "sudo sysctl fs.inotify.max_user_watches=524288  # to keep it: a line in /etc/sysctl.d/"),
     (
         "raise fs.inotify.max_user_watches (now 524288)",
-        "sudo sysctl fs.inotify.max_user_watches=1048576 (to keep it: a line in /etc/sysctl.d/)",
+        "sudo sysctl fs.inotify.max_user_watches=1048576  # to keep it: a line in /etc/sysctl.d/",
     ),
     (
         "no instance left: fs.inotify.max_user_instances is 128",
-        "sudo sysctl fs.inotify.max_user_instances=1024 (to keep it: a line in /etc/sysctl.d/), then start provd again",
+        "sudo sysctl fs.inotify.max_user_instances=1024 && provd restart  # to keep it: a line in /etc/sysctl.d/",
     ),
     (
         "the namespace's limit: user.max_inotify_watches",
-        "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace",
+        "sysctl user.max_inotify_watches=524288  # as root of the daemon's user namespace",
     ),
 ]
 

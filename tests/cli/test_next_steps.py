@@ -19,6 +19,7 @@ import click
 
 from provd.cli import steps
 from provd.cli.app import app
+from provd.core import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,10 +81,10 @@ CARRIERS: Final = {  # what takes a hint, and which argument it is
     **dict.fromkeys(("RpcError", "Advised"), 2),
     **dict.fromkeys(("note", "warn", "fail"), 3),
     **dict.fromkeys(
-        "Failure Usage ProvdUnreachable ServiceError StoreUnusable StoreFull ShuttingDown Internal ParseError "  # noqa: SIM905
-        "InvalidRequest UnknownMethod InvalidParams RootAmbiguous RootMissing DependencyMalformed DependencyUnsupported "
-        "DependencyCycle ClockMalformed ClockMissing EntryConflict EntryMissing EntryTooBig ActionUnknown ActionStale "
-        "LimitExceeded VersionMismatch complain next_step".split(),
+        (
+            *("Failure", "Usage", "ProvdUnreachable", "ServiceError", "complain", "advise", "next_step", "Remark"),
+            *(each.__name__ for each in vars(errors).values() if isinstance(each, type)),
+        ),
         1,
     ),
 }

@@ -102,7 +102,7 @@ def confirm(
         for text in (verdicts.headline(verdict, output.printable(key)), *verdicts.brief(verdict)):
             output.line(text)
     for warning in _warnings(answer, again):
-        output.warn(warning)
+        output.warn(*warning)
     return codes.of_verdicts([verdict])
 
 
@@ -170,10 +170,12 @@ def _need_readable(client: ExactClient, told: list[Json]) -> None:
         raise Failure(f"nothing was confirmed: it cannot be read now: {output.some(whys, _SHOWN)}", hint)
 
 
-def _warnings(answer: Json, again: Json) -> Iterator[str]:
+def _warnings(answer: Json, again: Json) -> Iterator[kept.Remark]:
     """What the headline does not say."""
     if again["deps"] is None and not answer.get("late"):
-        yield "nobody said what it rests on, so it stays unknown: put it anew with --sums, --dep or --no-deps"
+        yield kept.Remark(
+            "nobody said what it rests on, so it stays unknown: put it anew with --sums, --dep or --no-deps"
+        )
     elif answer.get("late"):
         yield from kept.warnings(answer, without_provenance=False)
     else:

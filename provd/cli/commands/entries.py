@@ -120,7 +120,7 @@ def put(
     else:
         output.line(f"{output.printable(params['key'])}  {kept.outcome(answer)}")
     for warning in kept.warnings(answer, without_provenance=params["deps"] is None):
-        output.warn(warning)
+        output.warn(*warning)
     for remark in present.remarks(deps):
         output.warn(remark)
     return 0

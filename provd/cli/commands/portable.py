@@ -118,7 +118,9 @@ def export(root: str | None, scope: str | None, everything: bool, lines: bool, a
             page = client.call("entry.export", **asked, after=after)
     _write(json.dumps({_END: count}))
     if left_out:
-        output.complain(f"{output.count(left_out, 'entry was', 'entries were')} left out", "keep paths to such values")
+        output.complain(
+            f"{output.count(left_out, 'entry was', 'entries were')} left out", "provd ls  # keep paths to such values"
+        )
         return codes.REFUSED
     return 0
 
@@ -326,7 +328,7 @@ class _Taking:
             output.warn(f"line {one['line']}: {one['message']} [{one['code']}]")
         if self._refused:
             many = output.count(self._refused, "line was", "lines were")
-            output.complain(f"{many} not taken, all others were", "mend these lines, and import the file again")
+            output.complain(f"{many} not taken, all others were", "provd import FILE  # when these lines are mended")
         if self._ended is None:
             output.complain(
                 f"{self._file} was cut short: it has no last line", "provd export > FILE  # again, and import that"

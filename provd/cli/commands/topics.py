@@ -151,7 +151,7 @@ def _nearest(there: click.Context, word: str, names: Sequence[str]) -> str:
     near = nearest(word, names)
     below = f"{_typed(there)} " if there.parent is not None else ""
     known = f"provd help {below}".rstrip() + "  # lists all"
-    return steps.ways(f"provd help {below}{near}" if near else "", known)
+    return steps.ways(f"provd help {below}{near}  # did you mean that?" if near else "", known)
 
 
 def _typed(there: click.Context) -> str:

@@ -41,7 +41,7 @@ _MEANINGS: Final[dict[str, Meaning]] = {
     "an event of an unknown watch": Meaning(_LOOKED_THROUGH, "provd audit  # compares all with the disk"),
     "records could not be written": Meaning(
         "the disk or the map was full; what happened then was seen and not kept",
-        "provd doctor  # when there is space again",
+        "provd doctor  # when there is free space again",
     ),
     "internal": Meaning(
         "provd's own fault; all was looked through again", "provd status  # please report it with what it logged"

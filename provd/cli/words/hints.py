@@ -27,43 +27,40 @@ _REFUSED: Final = {
     "method": _VERSIONS,
     "root.ambiguous": "provd watch ls  # lists the roots: --root DIR, or --scope NAME for what belongs to no directory",
     "root.missing": "provd watch ls  # lists the roots: name a directory that exists",
-    "action.stale": "c=$(provd clock)  # then look again, put the entries anew with --fetched-at $c, and begin",
+    "action.stale": "c=$(provd clock)  # look again, put the entries anew with --fetched-at $c, then begin",
 }
 _HELP: Final = {
     "clock": "provd help clocks",
     "dep": "provd help dependencies",
-    "store": steps.MORE,
-    "shutdown": steps.MORE,
-    "internal": steps.MORE,
     "version": "provd version",
 }
 """What tells more, by the first word of an error's code."""
+_ASKED: Final = frozenset(("action", "entry", "limit", "params", "request", "root"))
+"""What is about how it was asked."""
 _UNDECLARED: Final = "the objects named in --write count as unknown until they are looked at again"
 
-_READ_AGAIN: Final = "c=$(provd clock)  # then {}, and put the entry anew with --fetched-at $c"
-_BELOW: Final = "provd why {}  # settle that entry first, then derive this one again"
-_WHY: Final = {
-    **dict.fromkeys(
-        ("changed", "created", "deleted", "type-changed", "listing-changed"), _READ_AGAIN.format("read it again")
-    ),
-    "touched": _READ_AGAIN.format("read it again, since it was written after the last clock"),
-    "unproven": "sha256sum FILE > SUMS  # nothing shows what was read: put it with --sums of before it is read again",
-    "written": _READ_AGAIN.format("look again"),
-    "gap": _READ_AGAIN.format("look again, since nobody could declare writes for a while"),
-    **dict.fromkeys(("entry-replaced", "entry-revoked"), _READ_AGAIN.format("derive it from what stands now")),
-    "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
-    "moving": "provd check KEY  # again, when its writers rest",
-    "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",
+_CLOCK: Final = "c=$(provd clock)"
+_NEXT: Final = {  # by why, where the daemon's hint needs no other words than its own
+    **dict.fromkeys(("changed", "created", "deleted", "type-changed", "listing-changed"), _CLOCK),
+    **dict.fromkeys(("written", "gap", "entry-replaced", "entry-revoked"), _CLOCK),
+    "moving": "provd check KEY",
+    "namespace": "provd start --state DIR",
     "no-entry": "provd put KEY --sums SUMS --value-file FILE",
+}
+_WHY: Final = {
+    "touched": f"{_CLOCK}  # it was written since the last one: read it again and put it anew, with --fetched-at $c",
+    "unproven": "sha256sum FILE > SUMS  # before it is read again; then put it with --sums SUMS, or --as-of-now",
+    "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
+    "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",
     "no-active": "provd put KEY --sums SUMS --value-file FILE  # anew: none of its values is active",
 }
 _UNPROVEN_ENTRY: Final = (
-    "c=$(provd clock)  # nobody knows which version was read: get it, put again with --fetched-at $c"
+    "c=$(provd clock)  # then get that entry, since its version is not known, and put with --fetched-at $c"
 )
 _UNPROVEN_UNREAD: Final = "provd check KEY  # nothing was read: ask without --no-revalidate"
 _UNREAD: Final = frozenset({"unproven", "unreadable"})
 _ENTRY: Final = frozenset({"entry-missing", "entry-dirty", "entry-unknown"})
-_OPEN: Final = re.compile(r"^end action (\d+)")
+_OPEN: Final = re.compile(r"end action (\d+), ")
 """How the daemon says that a write goes on."""
 _FEW: Final = 3
 """Places without permission that one hint names."""
@@ -104,8 +101,9 @@ def refusal(error: RpcError) -> tuple[str, str]:
 
 
 def help_on(code: str) -> str:
-    """The command that tells more about what an error of the daemon's is about; empty where its code says nothing."""
-    return _HELP.get(code.partition(".")[0], "")
+    """The command that tells more about an error of the daemon's; empty where that is the command's own help."""
+    word = code.partition(".")[0]
+    return _HELP.get(word, "" if word in _ASKED else steps.MORE)
 
 
 def fault(item: dict[str, Any], *, strict: bool = False) -> str:
@@ -119,11 +117,15 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
         return _UNPROVEN_ENTRY
     if why in _UNREAD and (shut := denied(item, f"then {'put it again' if why == 'unproven' else 'ask again'}")):
         return shut
-    if why == "written" and (begun := _OPEN.search(str(item.get("hint") or ""))) is not None:
-        return steps.because(f"provd action end {begun[1]}", "then look again and put the entry anew")
+    if why in _WHY:
+        return _WHY[why]
+    told = str(item.get("hint") or "")
+    if why == "written" and (begun := _OPEN.match(told)) is not None:
+        return steps.because(f"provd action end {begun[1]}", told[begun.end() :])
     if why in _ENTRY and str(item.get("dep")).startswith("entry:"):
-        return _BELOW.format(output.quoted(str(item["dep"]).removeprefix("entry:")))
-    return _WHY.get(why) or steps.pasteable(str(item.get("hint") or ""))
+        return steps.pasteable(told, f"provd why {output.quoted(str(item['dep']).removeprefix('entry:'))}")
+    command = _NEXT.get(why, steps.MORE)
+    return steps.pasteable(f"{told}, with --fetched-at $c" if command == _CLOCK and told else told, command)
 
 
 def denied(item: dict[str, Any], then: str) -> str:
@@ -161,8 +163,8 @@ def uncovered(why: str) -> str:
     return ""
 
 
-def unproven(dep: Any, item: dict[str, Any]) -> str:
-    """What to do about a dependency that a put kept without proof; `item` is its evidence, where there is any."""
+def unproven(dep: Any, item: dict[str, Any]) -> tuple[str, str]:
+    """Why a put kept a dependency without proof, and what to do; `item` is its evidence, where there is any."""
     if item.get("why") == "namespace":  # another way of putting it would show no more
-        return f"unknown (namespace): {fault(item)}"
-    return fault({"dep": dep, **item, "why": "unproven"})
+        return "unknown (namespace)", fault(item)
+    return "nothing shows what was read", fault({"dep": dep, **item, "why": "unproven"})
