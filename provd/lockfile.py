@@ -185,9 +185,12 @@ class BoundSocket:
             return
         if not stat.S_ISSOCK(st.st_mode):
             quoted = shlex.quote(self.path)
+            hint = f"mv {quoted} {quoted}.other  # if nobody needs it there\n{_ANOTHER_SOCKET}"
+            if stat.S_ISDIR(st.st_mode):
+                hint = f"provd start --socket {quoted}/{places.SOCKET_NAME}  # within that directory"
             raise errors.StoreUnusable(
                 f"{self.path} is there and is no socket: it is left alone",
-                f"mv {quoted} {quoted}.other  # if nobody needs it there\n{_ANOTHER_SOCKET}",
+                hint,
             )
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(2)

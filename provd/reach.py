@@ -88,12 +88,25 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
         None: (f"the socket's path is too long for the system: {path}", NAME_IT, "long"),
     }
     message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
-    if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
-        message, hint, kind = f"no daemon: {path} is a file, not a socket", NAME_IT, "file"
+    if error.errno == errno.ECONNREFUSED and (other := _other(path)):
+        message, hint, kind = f"no daemon: {path} is {other}, not a socket", NAME_IT, "file"
     if kind == "denied" and (closed := _shut(path)):
         hint = f"chmod 700 {closed}  # its directory is closed to its own user"
     there = _elsewhere(path) if kind in {"absent", "stale", "file"} else None
     return ProvdUnreachable(message, hint if there is None else ask_it(there), kind, there)
+
+
+def _other(path: str) -> str:
+    """What is at the path, where that is something else than a socket; empty where it is one, or cannot be seen."""
+    import stat  # noqa: PLC0415  (only where nobody answers)
+
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return ""
+    if stat.S_ISSOCK(mode):
+        return ""
+    return "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a special file"
 
 
 def _elsewhere(path: str) -> str | None:
