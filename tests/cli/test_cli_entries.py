@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import Cli, FakeDaemon, cli, in_turn, verdict
+from fake_daemon import HELLO, Cli, FakeDaemon, cli, in_turn, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,11 @@ _PUT = {"key": "k", "version": 12, "absent": [], "unproven": [], "verdict": verd
 def fake() -> Iterator[FakeDaemon]:
     with FakeDaemon(entry_put=_PUT) as daemon:
         yield daemon
+
+
+@pytest.fixture(autouse=True)
+def _watched(cli: Cli) -> None:
+    cli.fake.answers["daemon.hello"] = HELLO | {"roots": [cli.here]}
 
 
 def test_put(cli: Cli) -> None:

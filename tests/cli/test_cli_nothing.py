@@ -47,6 +47,20 @@ def test_an_unwatched_directory_has_keys_of_its_own(cli: RealCli, other: str, mo
     assert cli("get", "summary").out.strip() == "of the root"
 
 
+def test_a_put_in_a_directory_that_is_not_watched_says_so(
+    cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("put", "here", "--value", "v", "--no-deps").err == ""
+    monkeypatch.chdir(other)
+
+    assert cli("put", "k", "--value", "v", "--no-deps").err == (
+        f"{other} is in no watched directory: from elsewhere the key is found with --root only\n"
+        "  next: provd watch add .  # then it is found from all below, and the log tells what changed\n"
+    )
+    for options in (["--root", "."], ["--scope", "global"], ["--json"]):
+        assert cli("put", "k", "--value", "v", "--no-deps", *options).err == ""
+
+
 @pytest.mark.parametrize("command", ["check", "get", "why"])
 def test_a_key_that_is_not_there(cli: RealCli, command: str) -> None:
     got = cli(command, "k", code=4)

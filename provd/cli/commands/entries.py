@@ -123,6 +123,8 @@ def put(
         output.warn(*warning)
     for remark in present.remarks(deps):
         output.warn(remark)
+    if root is None and scope is None and not as_json:
+        nothing.tell_unwatched(client, place)
     return 0
 
 

@@ -77,6 +77,16 @@ def tell_empty(client: Client, place: Json, *, sifted: bool) -> None:
     output.advise(_next(client, place))
 
 
+def tell_unwatched(client: Client, place: Json) -> None:
+    """Of a directory where something was put because one is in it: that it is in no watched one, if it is so."""
+    path = local_path(place["root"])
+    if not _is_watched(client, path):
+        output.note(
+            f"{output.name_of(path)} is in no watched directory: from elsewhere the key is found with --root only"
+        )
+        output.advise("provd watch add .  # then it is found from all below, and the log tells what changed")
+
+
 def _holds_any(client: Client, root: WirePath) -> bool:
     return bool(client.call("entry.list", root=root, limit=1)["entries"])
 
