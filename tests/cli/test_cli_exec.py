@@ -310,6 +310,23 @@ def test_the_report_is_for_programs(cli: RealCli) -> None:
     assert told["affects"]["keys"] == ["f"]
 
 
+def test_a_report_to_stdout_is_its_last_line(cli: RealCli) -> None:
+    done = cli.process("exec", "-q", "--report", "-", "--", "sh", "-c", "printf said; exit 3", code=3)
+
+    said, told = done.out.splitlines()
+    assert (said, json.loads(told)["exit"], done.err) == ("said", 3, "")
+    assert not os.path.lexists(os.path.join(cli.root, "-"))
+
+
+def test_a_report_to_a_stdout_that_nobody_reads_leaves_the_exit_code(cli: RealCli) -> None:
+    script = f"{sys.executable} -m provd exec -q --report - -- sh -c 'exit 3' >/dev/full"
+
+    done = subprocess.run(["sh", "-c", script], cwd=cli.root, env=cli.environment(), capture_output=True, check=False)
+
+    assert done.returncode == 3
+    assert b"the report could not be written: stdout: No space left" in done.stderr
+
+
 @pytest.mark.parametrize(("mask", "mode"), [(0o777, 0o600), (0o000, 0o666), (0o277, 0o600)])
 def test_a_report_can_be_read_whatever_the_umask_and_the_command_has_its_own(
     cli: RealCli, mask: int, mode: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,7 @@ _NAMED: Final = 1000
 """Paths that are declared afterwards; of more, none."""
 _SEEN: Final = "changed while it ran"
 """The note of what is declared since it was seen: nobody said that it is its doing."""
+_STDOUT: Final = "-"
 _NOT_RUN: Final = "; the command was not run"
 
 
@@ -54,7 +56,11 @@ _NOT_RUN: Final = "; the command was not run"
 )
 @action.described
 @click.option("-q", "--quiet", is_flag=True, help="Do not tell what changed.")
-@click.option("--report", metavar="FILE", help="Write what changed to FILE, as JSON.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    help="Write what changed to FILE, as JSON; - is stdout, in a line of its own behind what CMD wrote.",
+)
 @click.option("--anyway", is_flag=True, help="Run it even where no daemon answers.")
 @click.argument("command", metavar="CMD...", nargs=-1, required=True, shell_complete=completing.program)
 @connected
@@ -313,9 +319,16 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "verdicts": run.verdicts,
         "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),
     }
+    text = json.dumps(told) + "\n"
     try:
-        with usable(), open(report, "w", encoding="utf-8") as file:
-            file.write(json.dumps(told) + "\n")
+        if report == _STDOUT:
+            sys.stdout.write(f"\n{text}")  # what the command wrote may end within a line
+            sys.stdout.flush()
+        else:
+            with usable(), open(report, "w", encoding="utf-8") as file:
+                file.write(text)
     except OSError as error:
-        message = f"the report could not be written: {report}: {error.strerror}"
+        if report == _STDOUT:
+            output.discard(sys.stdout)  # the exit code is the command's all the same
+        message = f"the report could not be written: {'stdout' if report == _STDOUT else report}: {error.strerror}"
         output.complain(message, f"provd since {run.clock}  # what changed; name a FILE that can be written")
