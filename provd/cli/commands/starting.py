@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import configuration, places, services
-from provd.cli import output, steps
+from provd.cli import output
 from provd.cli.command import Command, Failure, Usage, connected
 from provd.cli.processes import background, holding, serving
 from provd.cli.processes.process import NAP, THERE
 from provd.client import ProvdUnreachable, RpcError
-from provd.reach import NAME_IT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,7 +189,7 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
         if error.kind in holding.NOBODY and error.elsewhere is None:
             raise ProvdUnreachable(
                 error.message,
-                steps.because(NAME_IT, "if one runs elsewhere: here nothing has to be stopped"),
+                "export PROVD_SOCKET=PATH  # nothing has to be stopped here; if one runs elsewhere this names its socket",
                 error.kind,
             ) from None
         raise

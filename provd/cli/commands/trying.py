@@ -74,7 +74,9 @@ def _digest_command() -> str:
     for command in ("sha256sum", "shasum -a 256"):
         if shutil.which(command.split(maxsplit=1)[0]):
             return command
-    raise Failure("neither sha256sum nor shasum is here", "install coreutils, or put its directory on the PATH")
+    raise Failure(
+        "neither sha256sum nor shasum is here", "export PATH=DIR:$PATH  # with DIR that of sha256sum (coreutils)"
+    )
 
 
 @contextlib.contextmanager

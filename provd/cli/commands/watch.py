@@ -140,9 +140,9 @@ def _tell_removed(client: Client, path: bytes) -> None:
     with contextlib.suppress(ProvdUnreachable, RpcError):  # it is removed, whatever becomes of this
         entries = client.call("entry.list", root=wire_path(path), limit=1)["entries"]
     if entries:
-        where = f"--root {permissions.quoted(path)}"
+        root = permissions.quoted(path)
         output.note("  its entries stay, and are judged by reading")
-        output.advise(f"provd ls {where}  # lists them; provd forget KEY {where} drops one")
+        output.advise(f"provd ls --root {root}  # lists them; provd forget KEY --root {root} drops one")
 
 
 def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
