@@ -6,10 +6,7 @@ carries a hint: the next thing to do.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-SAVE: Final = "provd export --all > FILE && provd restart && provd import FILE"
-"""How what is only in an open store is kept, where the next start would not find it."""
+from typing import Any
 
 
 class ProvdError(Exception):

@@ -182,7 +182,7 @@ class Environment:
         return errors.StoreUnusable(
             f"the open store is not at {self._file} any more ({became}): nothing was changed, since the next start "
             "would not find it",
-            errors.SAVE + "  # or put it back where it was",
+            places.SAVE + "  # or put it back where it was",
         )
 
     def reopen(self) -> None:

@@ -51,6 +51,7 @@ REDIRECTED: Final = re.compile(r"\s*>\s*(\S+)$")
 FILLED: Final = re.compile(r"\{\w*\}")
 AS_ROOT: Final = re.compile(r"sudo (-u \S+ )?")
 ASSIGNED: Final = re.compile(r"^\w+=[^\s$]\S* (?=\w)")
+SENTENCE: Final = re.compile(r"[,:](?: |$)")
 TOOK: Final = re.compile(r"^\w=\$\((.+)\)$")
 OTHERS: Final = ("jq ", "gzip ", "$EDITOR ", "[ ")
 """What the examples of the help have besides."""
@@ -99,7 +100,7 @@ def trees() -> list[tuple[str, ast.Module]]:
 
 
 def text_of(node: ast.AST) -> str | None:
-    """The text of a constant or an f-string; None where it begins with a variable, or is none."""
+    """The text of a constant or an f-string, from the first word that is none of a variable's; None where it is none."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if not isinstance(node, ast.JoinedStr):
@@ -108,9 +109,9 @@ def text_of(node: ast.AST) -> str | None:
     for value in node.values:
         if isinstance(value, ast.Constant):
             told += str(value.value)
-        else:
+        elif told:
             told += "" if told[-1:].isalnum() else "7"
-    return None if isinstance(node.values[0], ast.FormattedValue) else told
+    return told
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -168,7 +169,7 @@ def wrong(line: str) -> str:
                     if isinstance(error, click.BadParameter) and error.message.startswith("'7' is not"):
                         continue
                     return f"{told}: {error}"
-        elif (form := PROGRAMS.get(program)) is None or re.fullmatch(form, rest) is None:
+        elif (form := PROGRAMS.get(program)) is None or re.fullmatch(form, rest) is None or SENTENCE.search(told):
             return f"{told}: no known command"
     return ""
 
@@ -177,7 +178,8 @@ def read(command: click.Command, name: str, words: list[str], parent: click.Cont
     """Reads a command line as provd would, and does nothing; raises click's errors."""
     context = command.make_context(name, words, parent)
     if isinstance(command, click.Group):
-        name_below, below, rest = command.resolve_command(context, [*context._protected_args, *context.args])  # type: ignore[attr-defined]
+        kept = vars(context).get("_protected_args", vars(context).get("protected_args", []))  # before 8.2 so
+        name_below, below, rest = command.resolve_command(context, [*kept, *context.args])
         assert below is not None
         read(below, str(name_below), rest, context)
 

@@ -14,7 +14,6 @@ from provd.cli.commands.doctor.results import Result, fail, ok, warn
 from provd.cli.given import names
 from provd.cli.words import times
 from provd.cli.words.records import number
-from provd.core.errors import SAVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +47,7 @@ def directory(facts: Facts) -> Iterator[Result]:
     if seen.gone:
         if facts.answered:
             why = "the daemon runs on a directory that was removed: after a restart nothing of it is left"
-            yield fail("state.gone", f"{seen.path} is not there", why, SAVE)
+            yield fail("state.gone", f"{seen.path} is not there", why, places.SAVE)
         elif not seen.writable:
             why = "what lies above it cannot be written"
             yield fail("state.denied", f"{seen.path} is not there and cannot be made", why, _ANOTHER)
@@ -130,7 +129,7 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
             "store.astray",
             "the store was moved or removed under the daemon: changes are refused (store.unusable), questions go on",
             output.printable(str(told["unusable"])),
-            f"{SAVE}  # or put it back",
+            f"{places.SAVE}  # or put it back",
         )
     if times_reopened := number(told, "reopened"):
         yield warn(
