@@ -100,7 +100,7 @@ def trees() -> list[tuple[str, ast.Module]]:
 
 
 def text_of(node: ast.AST) -> str | None:
-    """The text of a constant or an f-string, from the first word that is none of a variable's; None where it is none."""
+    """The text of a constant or an f-string, behind a variable that it begins with; None where it is none."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if not isinstance(node, ast.JoinedStr):
