@@ -233,6 +233,7 @@ def test_a_state_directory_that_was_removed_under_the_daemon(doctor: Doctor) -> 
     found = doctor.finding()
 
     assert (found["code"], found["level"]) == ("state.gone", "fail")
+    assert found["next"].endswith("provd restart && provd import FILE")
 
 
 def test_a_state_directory_that_is_none(doctor: Doctor) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from provd import places
 from provd.cli import steps
 from provd.cli.app import app
 from provd.core import errors
@@ -198,3 +199,24 @@ def test_no_hint_of_prose_has_a_command_within() -> None:
     assert len(found) > 200, "the hints are not where they are looked for"
     prose = [(where, told) for where, told in found if not steps.is_command(told)]
     assert [f"{where}: {told!r}" for where, told in prose if WITHIN.search(told) or steps.is_command(told)] == []
+
+
+def test_what_is_printed_is_read_again() -> None:
+    hint = steps.ways(steps.because("provd status  # it", "then ask"), "", "kill 7")
+
+    told = list(steps.lines(hint))
+
+    assert told == ["next: provd status  # it, then ask", "or: kill 7"]
+    assert steps.told_in(["the message", *(f"  {line}" for line in told), "more: no"]) == hint
+
+
+def test_prose_stands_behind_a_command_that_tells_more() -> None:
+    assert list(steps.lines("look at\nthe disk")) == ["next: provd doctor  # look at; the disk"]
+    assert list(steps.lines("at most 3", "provd put --help")) == ["next: provd put --help  # at most 3"]
+    assert list(steps.lines("export it again")) == ["next: provd doctor  # export it again"]
+    assert list(steps.lines("")) == []
+
+
+def test_what_only_an_open_store_has_is_saved_by_one_line() -> None:
+    assert places.SAVE == "provd export --all > FILE && provd restart && provd import FILE"
+    assert wrong(places.SAVE) == ""
