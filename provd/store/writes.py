@@ -34,7 +34,8 @@ class Writer(View):
     def __init__(self, environment: Environment, txn: lmdb.Transaction, now: int) -> None:
         super().__init__(environment, txn)
         self.going_on = environment.going_on
-        self._head = super().head()
+        self._head = self._written_head = super().head()
+        self._numbers: dict[bytes, bytes] = {}  # of scopes
         self.now = now
         self.wrote = 0
         self.gaps: list[tuple[int, records.Gap]] = []
@@ -73,7 +74,6 @@ class Writer(View):
         if not self._txn.put(clock.key(position), records.encode(record), append=True, db=self._tables["log"]):
             raise RuntimeError(f"record {position} would not be the newest one")
         self._head = position
-        self._put("meta", b"head", b"%d" % position)
         if isinstance(record, records.Gap):
             self.gaps.append((position, record))
             if record.scope == records.ALL:
@@ -85,6 +85,9 @@ class Writer(View):
 
     def finish(self) -> None:
         """Writes what waits to be written; to be called before the transaction is committed, and harmless before."""
+        if self._head != self._written_head:
+            self._put("meta", b"head", b"%d" % self._head)
+            self._written_head = self._head
         for name, mentions in self._mentions.items():
             table = self._tables[name]
             for path, there in mentions.items():
@@ -213,6 +216,12 @@ class Writer(View):
         return gone
 
     # entries
+
+    def scope_number(self, scope: bytes) -> bytes | None:
+        number = self._numbers.get(scope) or super().scope_number(scope)
+        if number is not None:
+            self._numbers[scope] = number
+        return number
 
     def _number(self, scope: bytes) -> bytes:
         number = self.scope_number(scope)
