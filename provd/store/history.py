@@ -53,8 +53,9 @@ class Mention:
         return not (self.newest or self.below)
 
     def row(self, path: bytes) -> bytes:
-        """The value of the row."""
-        return _POSITIONS.pack(self.newest, self.structural, self.below, self.inside, self.hashed) + path
+        """The value of the row: the positions, and the path where the row's key does not hold all of it."""
+        positions = _POSITIONS.pack(self.newest, self.structural, self.below, self.inside, self.hashed)
+        return positions if len(path) <= keys.ORDERED else positions + path
 
 
 def names(record: records.Mutation) -> tuple[bytes, ...]:
@@ -104,7 +105,7 @@ class History(Rows):
             key, row = cast("tuple[bytes, bytes]", cursor.item())
             if not key.startswith(prefix):
                 break
-            path = row[_POSITIONS.size :]
+            path = key if len(key) <= keys.ORDERED else row[_POSITIONS.size :]
             directory = path.rpartition(b"/")[0]
             if directory in quiet:
                 more = cursor.set_range(directory + b"0")  # the byte after the slash

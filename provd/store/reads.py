@@ -8,7 +8,7 @@ from typing import Final, cast
 
 import msgspec
 
-from provd.core import clock, records
+from provd.core import clock, packing, records
 from provd.core.dependency import PATH_KINDS, SET_KINDS, Kind, Member, base, is_under, touches
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Facts, ObjectState, Question, Touch
@@ -49,12 +49,12 @@ class View(History):
     def record(self, position: int) -> records.Record | None:
         """The record at `position`, None where it is trimmed or never was."""
         data = self._get("log", clock.key(position))
-        return None if data is None else records.decode(data)
+        return None if data is None else packing.decode(data)
 
     def all_records(self) -> Iterator[tuple[int, records.Record]]:
         """Every record that is held, in order."""
         for key, value in self._rows("log"):
-            yield clock.position(key), records.decode(value)
+            yield clock.position(key), packing.decode(value)
 
     def records(self, after: int, limit: int, most: int = MAX_BATCH) -> list[tuple[int, records.Record]]:
         """Up to `limit` records with positions above `after`, in order; fewer where they are over `most` bytes."""
@@ -64,7 +64,7 @@ class View(History):
             size += len(value)
             if size > most and out:
                 break
-            out.append((clock.position(key), records.decode(value)))
+            out.append((clock.position(key), packing.decode(value)))
         return out
 
     def runs(self) -> dict[str, clock.Span]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import msgspec
 
-from provd.core import clock, records
+from provd.core import clock, packing, records
 from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, Member, above, base, touches
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import ObjectState
@@ -71,7 +71,7 @@ class Writer(View):
         """Appends a record and returns its position: the next number, always."""
         position = self._head + 1
         self.wrote += 1
-        if not self._txn.put(clock.key(position), records.encode(record), append=True, db=self._tables["log"]):
+        if not self._txn.put(clock.key(position), packing.encode(record), append=True, db=self._tables["log"]):
             raise RuntimeError(f"record {position} would not be the newest one")
         self._head = position
         if isinstance(record, records.Gap):

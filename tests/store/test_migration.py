@@ -80,7 +80,7 @@ def test_a_new_store_was_never_migrated(home: str) -> None:
         assert view.meta(b"format") == b"%d" % FORMAT
 
 
-@pytest.mark.parametrize("name", ["1-unwatched", "1-both", "1-watched"])
+@pytest.mark.parametrize("name", RELEASED)
 def test_no_row_of_before_is_lost_or_another(home: str, name: str) -> None:
     directory = store_of(name, home)
     before = rows_of(directory)
@@ -110,7 +110,8 @@ def test_the_index_of_a_watched_store_is_as_its_own_version_kept_it(home: str) -
     before = rows_of(directory)
     with opened(directory):
         pass
-    assert rows_of(directory)["gaps"] == before["gaps"]
+    positions = 5 * 8  # which were followed by the path, though the key has all of it
+    assert rows_of(directory)["gaps"] == [(path, row[:positions]) for path, row in before["gaps"]]
 
 
 def test_fields_that_older_rows_lack_have_the_value_that_claims_least(directory: str) -> None:
