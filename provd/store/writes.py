@@ -91,10 +91,13 @@ class Writer(View):
         for name, mentions in self._mentions.items():
             table = self._tables[name]
             for path, there in mentions.items():
-                if there.empty:
-                    self._txn.delete(keys.place_key(path), db=table)
+                row = there.row(path)
+                if row == there.was:  # trimmed was what it says nothing of: another page would be written for nothing
+                    continue
+                if row:
+                    self._txn.put(keys.place_key(path), row, db=table)
                 else:
-                    self._txn.put(keys.place_key(path), there.row(path), db=table)
+                    self._txn.delete(keys.place_key(path), db=table)
             mentions.clear()
         self._chains.clear()
 
@@ -109,6 +112,7 @@ class Writer(View):
         there = self._mentions[table].get(path)
         if there is None:
             there = self._mentions[table][path] = super()._mention(path, table)
+            there.was = there.row(path)
         return there
 
     def index_again(self, position: int, record: records.Record) -> None:
