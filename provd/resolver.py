@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import stat
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
 from provd.core import dependency, errors, params
 from provd.core.dependency import PATH_KINDS, Dependency, base
-from provd.disk import Directory, RealPaths, Workers, is_near, real_directory
+from provd.disk import Directory, RealPaths, Workers, is_near, real_directory, signature_of
 from provd.store import Store
 
 _PATIENCE = 2.0
@@ -121,6 +122,11 @@ class Resolver:
             with contextlib.suppress(OSError):
                 there[path] = real(path)
         return there
+
+    async def leaves(self, paths: Collection[bytes]) -> frozenset[bytes]:
+        """Those of the paths at which there is something now, links followed, that is no directory."""
+        there = await self._workers.each(signature_of, paths, _PATIENCE)
+        return frozenset(path for path, at in there.items() if at is not None and not stat.S_ISDIR(at.mode))
 
 
 def absolute(path: bytes, field: str) -> bytes:

@@ -14,7 +14,7 @@ from support import REPOSITORY
 
 from provd.cli import manpage
 from provd.cli.app import app, modules
-from provd.cli.completion import SCRIPTS
+from provd.cli.commands.completion import SCRIPTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

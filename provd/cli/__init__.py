@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from provd import codes, fastpath
-from provd.cli import hints, output
+from provd.cli import output
 from provd.cli.app import app
 from provd.cli.command import Failure, wants_json
+from provd.cli.words import hints
 from provd.client import ProvdUnreachable, RpcError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _run(arguments: list[str]) -> int:
     context: click.Context | None = None
     try:
         if asked := os.environ.get(fastpath.COMPLETE):
-            from provd.cli import completion  # noqa: PLC0415  (a shell asks once a key, commands never)
+            from provd.cli.commands import completion  # noqa: PLC0415  (a shell asks once a key, commands never)
 
             return completion.answer(app, asked)
         if not arguments:

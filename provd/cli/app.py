@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from provd import __version__
 from provd.cli.command import HELP_NAMES, Group
 
-# section -> command, or several with commas between -> (module below provd.cli, one line of help)
+# section -> command, or several with commas between -> (module of provd.cli.commands, one line of help)
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start": {
         "try": ("trying", "a demonstration in ten seconds; nothing stays"),
@@ -86,7 +86,7 @@ class LazyGroup(Group):
         """
         if (name := modules().get(cmd_name)) is None:
             return None
-        module = importlib.import_module(f"provd.cli.{name}")
+        module = importlib.import_module(f"provd.cli.commands.{name}")
         command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
         assert isinstance(command, click.Command)
         return command

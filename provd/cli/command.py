@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 import click
 
 from provd import places
-from provd.cli import completing
+from provd.cli.given import completing
 from provd.client import Client, ProvdUnreachable, RpcError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Place:
         try:
             client = kind(socket, least(timeout))
         except ProvdUnreachable as error:
-            from provd.cli import holding, process  # noqa: PLC0415  (only where it does not answer)
+            from provd.cli.processes import holding, process  # noqa: PLC0415  (only where it does not answer)
 
             asked = error.kind == "busy" or error.kind in holding.NOBODY
             held = holding.holder(places.state_dir(self.state)) if asked else None
@@ -182,7 +182,7 @@ class Place:
         try:
             client.greet(least(timeout))
         except ProvdUnreachable as error:
-            from provd.cli import process  # noqa: PLC0415
+            from provd.cli.processes import process  # noqa: PLC0415
 
             pid = client.peer_pid()
             client.close()

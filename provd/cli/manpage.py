@@ -17,7 +17,7 @@ import click
 from provd import __version__, places
 from provd.cli.app import SECTIONS, app
 from provd.cli.command import Command, Group
-from provd.cli.topics import TOPICS
+from provd.cli.commands.topics import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -21,9 +21,9 @@ from provd.core.facts import Question
 from provd.core.verdict import Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
 from provd.recorder.putting import Apply, Ground, InTheWay, Put, reading_for
-from provd.recorder.showing import BARRIER, Showing, Shown
 from provd.recorder.together import PATIENCE, Together
 from provd.resolver import Place, Resolver
+from provd.showing import BARRIER, Showing, Shown
 from provd.store import Store, Writer
 from provd.store.keys import Stored
 from provd.watching import Watching

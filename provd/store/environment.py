@@ -168,10 +168,11 @@ class Environment:
         if _LOG_ID.fullmatch(self.log_id) is None:
             raise lmdb.CorruptedError(f"{self.directory}: the log's id is damaged")
 
-    def astray(self) -> errors.StoreUnusable | None:
+    def astray(self, *, written: bool = False) -> errors.StoreUnusable | None:
         """Why nothing more may be acknowledged: the file that is open is not the one that the next start would open.
 
-        None where it is. A look costs a microsecond.
+        None where it is. `written` says that the transaction in question is in that file already. A look costs a
+        microsecond.
         """
         try:
             if _identity(self._file) == self._identity:
@@ -179,9 +180,12 @@ class Environment:
             became = "another file lies there now"
         except OSError as e:
             became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
+        what = "nothing was changed"
+        if written:
+            what = "it went while a change was written, which counts only if the store is put back"
         return errors.StoreUnusable(
-            f"the open store is not at {self._file} any more ({became}): nothing was changed, since the next start "
-            "would not find it",
+            f"the open store is not at {self._file} any more ({became}): {what}, since the next start would not "
+            "find it",
             "put it back where it was; or save what is still open (provd export --all > FILE), then provd restart",
         )
 

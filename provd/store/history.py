@@ -91,6 +91,16 @@ class History(Rows):
         row = self._get(table, keys.place_key(path))
         return Mention() if row is None else Mention(*_POSITIONS.unpack_from(row))
 
+    def last_named(self, path: bytes, *, structural: bool = False) -> int:
+        """The position of the newest mutation that names the absolute `path` itself, 0 without one.
+
+        With `structural` of those that changed whether it is there, or of what type.
+        """
+        if len(path) > PATH_MAX:
+            return 0
+        there = self._mention(path)
+        return there.structural if structural else there.newest
+
     def _newest_matching(self, dep: Dependency, at: bytes, newest: int, last: int) -> int:
         """`newest`, or the position of a newer mutation of what a pattern may match below its base `at`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, cast
 
@@ -186,13 +186,21 @@ class View(History):
         key = self.entry_key(entry_id)
         return key is not None and self._get("others", keys.dependent_key(key)) is not None
 
-    def on_path(self, path: bytes) -> list[EntryId]:
-        """The entries that a write to `path` may touch, each once: on it, on a set that holds it, on anything below."""
-        return Touching(paths=[path], deep=False).take(self, ALL)[0]
+    def on_path(self, path: bytes, *, leaf: bool = False) -> list[EntryId]:
+        """The entries that a write to `path` may touch, each once: on it, on a set that holds it, on anything below.
 
-    def touched(self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int) -> list[EntryId]:
-        """Up to `limit` entries that a write to these may touch, and those that rest on them."""
-        return Touching(objects, paths, limit=limit).take(self, ALL)[0]
+        A write of a `leaf` makes no directory.
+        """
+        return Touching(paths=[path], deep=False, leaves={path} if leaf else ()).take(self, ALL)[0]
+
+    def touched(
+        self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int, *, leaves: Container[bytes] = ()
+    ) -> list[EntryId]:
+        """Up to `limit` entries that a write to these may touch, and those that rest on them.
+
+        `leaves` are those of the paths that are no directories and become none.
+        """
+        return Touching(objects, paths, limit=limit, leaves=leaves).take(self, ALL)[0]
 
     # what actions declared
 
@@ -205,6 +213,13 @@ class View(History):
         """What actions declared of a path."""
         data = self._get("written", keys.written_key(path))
         return PathState(path) if data is None else _paths.decode(data)
+
+    def last_declared(self, path: bytes, clock: int) -> int:
+        """The action whose write to `path` itself is open, or ended as the newest after `clock`; 0 for none."""
+        state = self.path_state(path)
+        if state.open:
+            return max(state.open)
+        return (state.last_action or 0) if state.last_end > clock else 0
 
     def touch(self, kept: Kept, after: int = 0) -> Touch | None:
         """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from typing import Final
 
 import msgspec
@@ -35,13 +35,14 @@ _reals: Final = msgspec.msgpack.Decoder(bytes | None)
 
 
 class Resting:
-    """Says of entries' rows whether a write to any of these paths may touch them.
+    """Says of entries' rows whether a write to any of these paths, of which some are `leaves`, may touch them.
 
     Each dependency is thought about once.
     """
 
-    def __init__(self, paths: Collection[bytes], *, structural: bool) -> None:
+    def __init__(self, paths: Collection[bytes], *, structural: bool, leaves: Container[bytes]) -> None:
         self._paths = paths
+        self._leaves = leaves
         self._structural = structural
         self._known: dict[tuple[bytes, bytes], bool] = {}
 
@@ -61,4 +62,6 @@ class Resting:
         if of.kind not in PATH_KINDS:
             return False
         at = _reals.decode(real) if real else None
-        return any(touches(of, at, path, structural=self._structural) for path in self._paths)
+        return any(
+            touches(of, at, path, structural=self._structural, leaf=path in self._leaves) for path in self._paths
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -48,7 +48,8 @@ _ids: Final = msgspec.msgpack.Decoder(_Id)
 class Touching:
     """Up to `limit` entries that a write to objects and absolute paths may touch, with `deep` also what rests on them.
 
-    A write that is not `structural` leaves what there is and of what type. `first` are touched whatever is written.
+    A write that is not `structural` leaves what there is and of what type; `leaves` are those of the paths that are no
+    directories and become none. `first` are touched whatever is written.
     """
 
     def __init__(
@@ -59,11 +60,12 @@ class Touching:
         *,
         limit: int = ALL,
         structural: bool = True,
+        leaves: Container[bytes] = (),
         deep: bool = True,
     ) -> None:
         self._first = deque(first)
         self._places = deque(_Place("others", keys.object_key(name)) for name in objects)
-        self._places.extend(_places(tuple(dict.fromkeys(paths)), structural=structural))
+        self._places.extend(_places(tuple(dict.fromkeys(paths)), structural=structural, leaves=leaves))
         self._after: tuple[bytes, bytes] | None = None
         self._seen: set[bytes] = set()
         self._scopes: dict[bytes, bytes] = {}
@@ -132,9 +134,9 @@ class Touching:
         return EntryId(scope, key)
 
 
-def _places(paths: tuple[bytes, ...], *, structural: bool) -> list[_Place]:
+def _places(paths: tuple[bytes, ...], *, structural: bool, leaves: Container[bytes]) -> list[_Place]:
     """Where what rests on paths lies in the index: at them, below them, and, where a set may hold them, above."""
-    rests = Resting(paths, structural=structural)
+    rests = Resting(paths, structural=structural, leaves=leaves)
     places: list[_Place] = []
     for path in paths:
         below = path.rstrip(b"/") + b"/"

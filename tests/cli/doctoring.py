@@ -15,7 +15,7 @@ import pytest
 
 from provd import __file__ as package
 from provd import __version__, services
-from provd.cli.doctor import facts
+from provd.cli.commands.doctor import facts
 
 if TYPE_CHECKING:
     from fake_daemon import Cli

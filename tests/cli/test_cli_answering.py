@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence, fake
 
-from provd.cli import command, holding, process
+from provd.cli import command
+from provd.cli.processes import holding, process
 from provd.client import MAX_LINE
 
 __all__ = ["fake"]
@@ -84,7 +85,7 @@ def test_what_is_stopped(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_stopped_and_takes_no_more_connections(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = os.path.join(cli.here, "full")
     monkeypatch.setattr(process, "state", lambda _: "T")
-    for module in ("provd.cli.holding", "provd.cli.doctor.facts"):
+    for module in ("provd.cli.processes.holding", "provd.cli.commands.doctor.facts"):
         monkeypatch.setattr(f"{module}.holder", lambda _: holding.Holder(4242, path))
     with contextlib.ExitStack() as open_ones:
         listener = open_ones.enter_context(socket.socket(socket.AF_UNIX))
@@ -124,7 +125,9 @@ def test_no_metrics_of_what_is_not_provd(cli: Cli) -> None:
 
 
 def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.child.run", lambda _: 7)  # the real one needs a process without other threads
+    monkeypatch.setattr(
+        "provd.cli.processes.child.run", lambda _: 7
+    )  # the real one needs a process without other threads
     cli.fake.answers["daemon.hello"] = Silence()
 
     got = cli("exec", "--anyway", "--", "make", code=7)
@@ -133,7 +136,7 @@ def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli, monkeypatch: p
 
 
 def test_a_daemon_that_hangs_when_the_command_has_ended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.child.run", lambda _: 7)
+    monkeypatch.setattr("provd.cli.processes.child.run", lambda _: 7)
     greetings = iter([HELLO])
     cli.fake.answers |= {
         "daemon.hello": lambda _: next(greetings, Silence()),

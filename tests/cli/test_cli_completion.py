@@ -16,10 +16,10 @@ from real_cli import RealCli
 from support import HANG
 
 from provd.cli.app import modules
-from provd.cli.ask import get
-from provd.cli.completion import SCRIPTS
-from provd.cli.entries import ls
-from provd.cli.log import log
+from provd.cli.commands.ask import get
+from provd.cli.commands.completion import SCRIPTS
+from provd.cli.commands.entries import ls
+from provd.cli.commands.log import log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

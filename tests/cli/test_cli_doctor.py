@@ -10,11 +10,11 @@ import pytest
 from doctoring import ROOT, Doctor, ago, doctor, gap
 from fake_daemon import cli, fake
 
-from provd.cli.doctor import CHECKS, reaching
-from provd.cli.doctor.facts import Facts
-from provd.cli.doctor.reaching import _KINDS
-from provd.cli.doctor.results import Check, Result, examine, to_json
-from provd.cli.holding import Holder
+from provd.cli.commands.doctor import CHECKS, reaching
+from provd.cli.commands.doctor.facts import Facts
+from provd.cli.commands.doctor.reaching import _KINDS
+from provd.cli.commands.doctor.results import Check, Result, examine, to_json
+from provd.cli.processes.holding import Holder
 
 __all__ = ["cli", "doctor", "fake"]
 
@@ -304,7 +304,7 @@ def test_a_daemon_of_another_user_is_no_other_mount_namespace(whose: int, named:
 
 
 def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.doctor.facts.holder", lambda path: Holder(77, "/t/b.sock"))
+    monkeypatch.setattr("provd.cli.commands.doctor.facts.holder", lambda path: Holder(77, "/t/b.sock"))
 
     found = doctor.finding()
 
@@ -368,7 +368,7 @@ def test_each_finding_is_explained_in_the_documents() -> None:
         explained = set(re.findall(r"^\| `([a-z.]+)` \|", file.read(), re.MULTILINE))
     used = {"internal"}
     for module in ("reaching", "keeping", "watching"):
-        with open(os.path.join(here, "provd", "cli", "doctor", f"{module}.py"), encoding="utf-8") as file:
+        with open(os.path.join(here, "provd", "cli", "commands", "doctor", f"{module}.py"), encoding="utf-8") as file:
             text = file.read()
         used |= set(re.findall(r"(?:warn|fail|level)\(\s*\"([a-z.]+)\"", text))
     used |= {f"socket.{kind}" for kind in (*_KINDS, "stopped", "other")}

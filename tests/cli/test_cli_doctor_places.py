@@ -12,9 +12,9 @@ from doctoring import Doctor, doctor
 from fake_daemon import Hangup, Raw, Refusal, Silence, cli, fake
 
 from provd import services
-from provd.cli.doctor import keeping
-from provd.cli.doctor.facts import Directory, Facts
-from provd.cli.holding import Holder
+from provd.cli.commands.doctor import keeping
+from provd.cli.commands.doctor.facts import Directory, Facts
+from provd.cli.processes.holding import Holder
 from provd.services import Service
 
 __all__ = ["cli", "doctor", "fake"]
@@ -178,7 +178,7 @@ def test_where_sockets_are_forbidden(
 
 
 def test_a_daemon_on_the_same_state_that_answers_elsewhere(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.doctor.facts.holder", lambda path: Holder(77, "/t/b.sock"))
+    monkeypatch.setattr("provd.cli.commands.doctor.facts.holder", lambda path: Holder(77, "/t/b.sock"))
 
     found = _without_daemon(doctor.findings("--socket", "none"))
 

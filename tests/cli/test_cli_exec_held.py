@@ -138,7 +138,7 @@ def test_a_write_counts_until_the_command_ends_whoever_ended_it(cli: RealCli) ->
 def test_a_write_that_could_not_be_recorded_is_told_and_no_success(
     own: RealCli, monkeypatch: pytest.MonkeyPatch, script: str, code: int
 ) -> None:
-    monkeypatch.setattr("provd.cli.held._PATIENCE", 0.0)
+    monkeypatch.setattr("provd.cli.processes.held._PATIENCE", 0.0)
     pid = own.daemon.process.pid if own.daemon.process else 0
 
     got = own("exec", "--write", "object:db", "--", "sh", "-c", f"kill -9 {pid}; {script}", code=code)

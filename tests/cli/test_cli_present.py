@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from real_cli import RealCli, cli
 
-from provd.cli import present
+from provd.cli.given import present
 from provd.client import wire_path
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from support import Workspace
 
 from provd import __file__ as package
 from provd import __version__
-from provd.cli import main, prometheus
+from provd.cli import main
+from provd.cli.words import prometheus
 
 __all__ = ["cli", "fake"]
 

@@ -69,6 +69,24 @@ def test_check_of_no_entry_says_where_it_looked(cli: Cli) -> None:
     assert cli("check", "k", code=4).out.splitlines()[1:] == ["    looked in root /r"]
 
 
+@pytest.mark.parametrize(
+    ("dep", "more", "told"),
+    [
+        ("file:/f", [], "--sums shows what was read"),
+        ("file:/f", ["--no-revalidate"], "ask without --no-revalidate"),
+        ("entry:k", [], "look again, then ask with --fetched-at"),
+    ],
+)
+def test_check_says_how_to_ask_again_where_nothing_shows_what_was_read(
+    cli: Cli, dep: str, more: list[str], told: str
+) -> None:
+    cli.fake.answers["deps.check"] = verdict("unknown", why="unproven", evidence=[{"dep": dep, "why": "unproven"}])
+    got = cli("check", "--dep", dep, "--fetched-at", "c:1", *more, code=4)
+    assert got.err.startswith("next: ")
+    assert told in got.err
+    assert cli("check", "-q", "--dep", dep, "--fetched-at", "c:1", *more, code=4).err == ""
+
+
 def test_check_dependencies(cli: Cli) -> None:
     answer = verdict("dirty")
     del answer["key"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starting import Home, home
 
-from provd.cli import holding, serving
+from provd.cli.processes import holding, serving
 from provd.client import ProvdUnreachable
 from provd.places import LOCK_NAME
 

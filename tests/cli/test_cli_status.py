@@ -15,7 +15,7 @@ from support import Workspace
 from provd import __file__ as package
 from provd import __version__, services
 from provd.cli import main
-from provd.cli.doctor import facts
+from provd.cli.commands.doctor import facts
 from provd.services import Service
 
 __all__ = ["cli", "doctor", "fake"]

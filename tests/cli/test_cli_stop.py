@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_daemon import Cli, Hangup, Silence, Stream, cli, fake
 
-from provd.cli import command, process
+from provd.cli import command
+from provd.cli.processes import process
 from provd.client import Client
 
 if TYPE_CHECKING:

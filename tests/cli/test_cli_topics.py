@@ -9,7 +9,7 @@ from fake_daemon import Cli, cli, fake
 
 from provd import codes
 from provd.cli.app import modules
-from provd.cli.topics import TOPICS
+from provd.cli.commands.topics import TOPICS
 from provd.core.dependency import Kind
 
 __all__ = ["cli", "fake"]

@@ -15,8 +15,10 @@ from typing import IO, TYPE_CHECKING, Any
 import pytest
 from support import HANG, clean_environment
 
-from provd.cli import main, scenes, trying
-from provd.cli.scenes import Scene
+from provd.cli import main
+from provd.cli.commands import trying
+from provd.cli.words import scenes
+from provd.cli.words.scenes import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_daemon import Cli, FakeDaemon
 
-from provd.cli import unwatched
+from provd.cli.words import unwatched
 from provd.client import wire_path
 from provd.disk import IgnoreRules
 from provd.ignoring import DEFAULT_PATTERNS, naming

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from fake_daemon import Cli, FakeDaemon, Refusal, cli, in_turn, verdict
 
-from provd.cli import drawing
+from provd.cli.screens import drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -79,7 +79,7 @@ def test_several_keys(cli: Cli, words: tuple[str, ...], code: int) -> None:
     "arguments",
     [
         ["--scope", "global", "-q", "k"],
-        ["k", "-q", "--root", "/a/../b//c"],
+        ["k", "-q", "--root", "/a/b/c"],
         ["-q", "-q", "a key: with 'signs' \"\\ {}"],
         ["-q", "k", "--socket", "SOCKET"],
         ["-q", "k", "--socket", "s.sock"],
@@ -146,6 +146,9 @@ def test_a_current_directory_that_is_gone(cli: Cli, capsys: pytest.CaptureFixtur
                 ["-q", "k", "--root"],
                 ["-q", "k", "--root", ""],
                 ["-q", "k", "--root", "."],
+                ["-q", "k", "--root", "/a/../b"],
+                ["-q", "k", "--root", "/a/./b"],
+                ["-q", "k", "--root", "//a"],
                 ["-q", "k", "--root=/a"],
                 ["-q", "k", "--root", "/a", "--root", "/b"],
                 ["-q", "k", "--root", "/a", "--scope", "s"],

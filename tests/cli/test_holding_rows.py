@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from provd.cli.holding import holding
+from provd.cli.processes.holding import holding
 from provd.holders import Written
 
 HERE: Final = os.getpid()

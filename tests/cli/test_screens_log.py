@@ -16,7 +16,7 @@ from fake_daemon import HELLO, Cli, FakeDaemon
 from screens import COLOUR, Desk, coloured, desk
 from support import HANG
 
-from provd.cli.following import MOMENT, Bursts, Held
+from provd.cli.screens.following import MOMENT, Bursts, Held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -217,10 +217,26 @@ def test_nothing_is_said_to_be_born_stale_of_what_nobody_watches(desk: Desk) -> 
     told = desk.pipe("why", "k").text
 
     name = "file:/tmp/provd-HOME0000/root/../outside/f"
-    unseen = f"no record since it was put tells of a change: {name} was changed before that, or while nobody looked"
-    assert f"│   ✗ {unseen}\n" in told
+    assert f"│   ✗ when {name} was changed nobody knows: the log has nothing of what is not watched\n" in told
+    assert "before that" not in told
     assert "the log is not whole since then: not wholly watched: " in told
     assert "it was dirty before it was put" not in told
+
+
+def test_of_a_set_the_first_change_is_one_of_a_member_that_differs(desk: Desk) -> None:
+    for name in ("s/a", "s/b", "s/c"):
+        desk.save(name, "one\n")
+    desk.put("k", "tree:s", as_of="put")
+    desk.save("s/b", "one\n")
+    desk.save("s/c", "two\n")
+    desk.save("s/c", "one\n")
+    desk.save("s/a", "two\n")
+
+    told = [line for line in desk.pipe("why", "k").lines if line[2:].startswith("HH:MM") and " s/" in line]
+
+    assert ["the first change" in line for line in told] == [False, False, False, True]
+    assert told[-1].startswith("✗")
+    assert " s/a " in told[-1]
 
 
 def test_what_came_back_is_not_marked(desk: Desk) -> None:

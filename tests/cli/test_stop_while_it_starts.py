@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provd.cli import background, holding, starting
 from provd.cli.command import Failure, Place
-from provd.cli.holding import Holder
+from provd.cli.commands import starting
+from provd.cli.processes import background, holding
+from provd.cli.processes.holding import Holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,8 +33,8 @@ class Looks:
         monkeypatch.setattr(holding, "holder", lambda _: self._found.pop(0) if len(self._found) > 1 else self._found[0])
         monkeypatch.setattr(holding, "starts", lambda _: begun)
         monkeypatch.setattr(background, "reached", lambda path, _timeout: f"client of {path}")
-        monkeypatch.setattr("provd.cli.starting.time.sleep", self._sleep)
-        monkeypatch.setattr("provd.cli.starting.time.monotonic", lambda: self.slept)
+        monkeypatch.setattr("provd.cli.commands.starting.time.sleep", self._sleep)
+        monkeypatch.setattr("provd.cli.commands.starting.time.monotonic", lambda: self.slept)
 
     def _sleep(self, seconds: float) -> None:
         self.slept += seconds

@@ -130,11 +130,17 @@ def test_every_flag_that_is_shown_exists(document: str) -> None:
 
 def test_the_map_of_the_command_line_has_every_file() -> None:
     told = read("docs/architecture.md").partition("## The command line\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (`.*?) \|", told, re.MULTILINE)
-    mapped = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    there = os.listdir(os.path.join(REPOSITORY, "provd", "cli"))
+    rows = dict(re.findall(r"^\| (`[^|]*`) \| (.*) \|$", told, re.MULTILINE))
+    top = os.path.join(REPOSITORY, "provd", "cli")
+    mapped = {name for row in rows for name in re.findall(r"`([\w/]+)`", row)}
+    there = {name.removesuffix(".py") for name in os.listdir(top) if "__" not in name}
 
-    assert {name.removesuffix(".py") for name in there if "__" not in name} ^ set(mapped) == set()
+    assert {name.rstrip("/").partition("/")[0] for name in mapped} == there
+    for name in sorted(name for name in mapped if name.endswith("/")):
+        named = set(re.findall(r"`(\w+)[`/]", rows[f"`{name}`"]))
+        files = {file.removesuffix(".py") for file in os.listdir(os.path.join(top, name)) if "__" not in file}
+        below = {other.rstrip("/").rpartition("/")[2] for other in mapped if other.startswith(name) and other != name}
+        assert files - named - below == set(), name
 
 
 def test_every_method_of_the_wire_has_an_example() -> None:

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from provd import configuration, settings
-from provd.cli.daemon import run
+from provd.cli.commands.daemon import run
 from provd.configuration import BACKENDS, KEYS, SECTIONS, read
 from provd.logs import LEVELS
 from provd.watch.fleet import Choice

@@ -1,0 +1,248 @@
+"""What the checks look at: gathered once, from the daemon, the disk and the service manager.
+
+Rule: nothing here hangs or raises. Who does not answer in time is a fact too; what may hang is asked in a thread
+that is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from provd import places
+from provd.cli.processes import process
+from provd.cli.processes.holding import Holder, bereft, holder
+from provd.client import Client, ProvdUnreachable, RpcError, local_path
+
+if TYPE_CHECKING:
+    from provd.cli.command import Place
+    from provd.services import Service
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+PATIENCE: Final = 5.0
+"""Seconds that each of those who are asked has."""
+_UNREAD: Final[tuple[str, str] | None] = ("the configuration cannot be read in time", "look at its disk")
+_STATUS_TIMES: Final = 4
+"""A status counts files and looks at roots, so it has so many times as long."""
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The state directory as it looks from here. `trouble` says why it could not be looked at, and
+    `shut` which directory of this user's its mode keeps him out of.
+
+    `gone` says that it is not there, and `writable` then, that it can be made; `free` is in bytes; `names` are those
+    that it holds.
+    """
+
+    path: str
+    gone: bool = False
+    trouble: str = ""
+    shut: str = ""
+    writable: bool = True
+    owner: int = 0
+    mode: int = 0o700
+    network: bool = False
+    free: int | None = None
+    names: tuple[str, ...] = ()
+    holder: Holder | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that the checks know. `answer` is `daemon.status`; {} where none came, then `absence` says why, and `refusal`
+    is what the daemon itself said.
+
+    `peer` is the process that listens, where it can be seen; `mistake` what is wrong with the configuration, and the
+    hint; `daemon_user` whose the socket is; `code_at` when the daemon's code was put where it is, 0 if nobody knows.
+    That and `now` are nanoseconds of the wall clock.
+    """
+
+    socket: str
+    version: str
+    package: str
+    answer: Json = field(default_factory=dict)
+    absence: ProvdUnreachable | None = None
+    refusal: RpcError | None = None
+    peer: int | None = None
+    peer_state: str = ""
+    log_file: str = ""
+    directory: Directory | None = None
+    own_directory: Directory | None = None
+    config: str = ""
+    mistake: tuple[str, str] | None = None
+    unit: Service | None = None
+    code_at: int = 0
+    now: int = 0
+    user: int = 0
+    daemon_user: int | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether a daemon told its status."""
+        return self.absence is None
+
+    def part(self, name: str) -> Json:
+        """An object of the answer; {} where it is not told."""
+        value = self.answer.get(name)
+        return value if isinstance(value, dict) else {}
+
+    def rows(self, name: str) -> list[Json]:
+        """A list of objects of the answer; [] where it is not told."""
+        value = self.answer.get(name)
+        return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def gather(at: Place, patience: float = PATIENCE) -> Facts:
+    """Asks everybody. `patience` is in seconds; the disk has `PATIENCE`, since under load that takes its time."""
+    from provd import __file__ as here  # noqa: PLC0415  only these two are of interest
+    from provd import __version__  # noqa: PLC0415
+
+    socket = places.socket_path(at.socket, at.state)
+    answer, absence, refusal, peer = _ask(socket, patience)
+    own = places.state_dir(at.state)
+    told = answer.get("state")
+    state = os.fsdecode(local_path(told)) if told else own
+    seen = _directory(state)
+    mine = seen if own == state else _directory(own)
+    if absence is not None and absence.kind == "busy" and mine.holder is not None and mine.holder.socket == socket:
+        peer = mine.holder.pid  # nobody was connected who could tell
+    if absence is not None:
+        absence = bereft(absence, mine.holder, socket)
+    return Facts(
+        socket=socket,
+        version=__version__,
+        package=os.path.dirname(here),
+        answer=answer,
+        absence=absence,
+        refusal=refusal,
+        peer=peer,
+        peer_state=process.state(peer) if peer else "",
+        log_file=_log_file(peer),
+        directory=seen,
+        own_directory=mine,
+        config=places.config_path(),
+        mistake=_within(_mistake, _UNREAD),
+        unit=_unit(),
+        code_at=0 if answer.get("foreign") else _within(lambda: _code_at(answer), 0),
+        now=time.time_ns(),
+        user=os.geteuid(),
+        daemon_user=_within(lambda: os.stat(socket).st_uid, None),
+    )
+
+
+def _ask(socket: str, patience: float) -> tuple[Json, ProvdUnreachable | None, RpcError | None, int | None]:
+    """The status, or why there is none, and the refusal if it was one; and the process that listens."""
+    peer = None
+    try:
+        with Client(socket, patience) as client:
+            peer = client.peer_pid()
+            client.hello()
+            client.timeout = _STATUS_TIMES * patience
+            answer = client.call("daemon.status")
+    except ProvdUnreachable as error:
+        return {}, error, None, peer
+    except RpcError as error:
+        told = ProvdUnreachable(f"the daemon at {socket} refuses: {error.message}", error.hint, "refused")
+        return {}, told, error, peer
+    if not isinstance(answer, dict):
+        told = ProvdUnreachable(f"what answers at {socket} is not provd", "name another --socket", "stranger")
+        return {}, told, None, peer
+    return answer, None, None, peer
+
+
+def _log_file(pid: int | None) -> str:
+    """The file that a process has as stderr; empty where it is none, or cannot be seen."""
+    try:
+        path = os.readlink(f"/proc/{pid}/fd/2") if pid else ""
+    except OSError:
+        return ""
+    is_file = path.startswith("/") and not path.startswith("/dev/") and not path.endswith(" (deleted)")
+    return path if is_file else ""
+
+
+def _within(work: Callable[[], T], late: T) -> T:
+    """What `work` returns, or `late` where it fails or takes too long: a call on a dead mount cannot be ended."""
+    found: list[T] = []
+
+    def do() -> None:
+        with contextlib.suppress(Exception):
+            found.append(work())
+
+    thread = threading.Thread(target=do, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return found[0] if found else late
+
+
+def _directory(path: str) -> Directory:
+    late = Directory(path, trouble=f"it did not answer within {PATIENCE:g} s")
+    return _within(lambda: _look(path), late)
+
+
+def _look(path: str) -> Directory:
+    try:
+        status = os.stat(path)
+        names = tuple(sorted(os.listdir(path)))
+    except FileNotFoundError:
+        above = path
+        while above != "/" and not os.path.exists(above):
+            above = os.path.dirname(above)
+        return Directory(path, gone=True, writable=_is_writable(above))
+    except OSError as error:
+        return Directory(path, trouble=error.strerror or str(error), shut=places.shut(path))
+    free = None
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(path)
+        free = disk.f_bavail * disk.f_frsize
+    return Directory(
+        path,
+        writable=_is_writable(path),
+        owner=status.st_uid,
+        mode=status.st_mode & 0o7777,
+        network=_is_network(path),
+        free=free,
+        names=names,
+        holder=holder(path),
+    )
+
+
+def _is_writable(directory: str) -> bool:
+    """Whether names can be made in it; root may write everywhere but on what is mounted to be read."""
+    return os.access(directory, os.W_OK | os.X_OK)
+
+
+def _is_network(path: str) -> bool:
+    from provd import filesystems  # noqa: PLC0415  few commands need it
+
+    with contextlib.suppress(OSError):
+        return filesystems.is_network(os.fsencode(path))
+    return False
+
+
+def _mistake() -> tuple[str, str] | None:
+    """What is wrong with the configuration, and what to do; None where it can be used."""
+    from provd import configuration  # noqa: PLC0415  few commands need it
+
+    place = places.config_place()
+    read = configuration.with_roots(configuration.read(place.path, needed=place.named))
+    return (read.mistaken, configuration.CORRECT) if read.mistakes else None
+
+
+def _code_at(answer: Json) -> int:
+    """When the package that the daemon runs was written, if it can be seen from here."""
+    package = answer.get("package")
+    return 0 if package is None else os.stat(os.path.join(local_path(package), b"__init__.py")).st_mtime_ns
+
+
+def _unit() -> Service | None:
+    from provd.services import found  # noqa: PLC0415  it starts programs, so it costs
+
+    return found()

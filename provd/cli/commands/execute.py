@@ -1,0 +1,319 @@
+"""exec: run a command as an action, and tell what it changed.
+
+Rule: its streams and its exit code are the command's own; what provd says goes to stderr, when the command has ended.
+Where nothing was declared the action names nothing beforehand, since a declared directory would count as written
+wherever somebody asks without reading; what changed is declared by name afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from provd import codes
+from provd.cli import output
+from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
+from provd.cli.commands import action
+from provd.cli.given import completing, names
+from provd.cli.processes import child
+from provd.cli.processes.held import Held
+from provd.cli.screens import changed
+from provd.cli.words import hints, records
+from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
+from provd.umask import usable
+
+if TYPE_CHECKING:
+    from provd.cli.command import Place
+    from provd.cli.screens.changed import Changes
+    from provd.client import Client
+
+Json = dict[str, Any]
+
+_SHOWN: Final = 10
+_NAMED: Final = 1000
+"""Paths that are declared afterwards; of more, none."""
+_SEEN: Final = "changed while it ran"
+"""The note of what is declared since it was seen: nobody said that it is its doing."""
+_NOT_RUN: Final = "; the command was not run"
+
+
+@click.command(
+    "exec",
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        "provd exec --session s1 --turn 41 -- make fmt   # what it changed, and who",
+        "provd exec --write src -- ./codegen.py src      # seen as it happens",
+        "provd exec --write object:api --if-usable plan -- kubectl apply -f a.yml",
+        "provd exec -q --anyway -- make                  # also where no daemon is",
+    ),
+)
+@action.described
+@click.option("-q", "--quiet", is_flag=True, help="Do not tell what changed.")
+@click.option("--report", metavar="FILE", help="Write what changed to FILE, as JSON.")
+@click.option("--anyway", is_flag=True, help="Run it even where no daemon answers.")
+@click.argument("command", metavar="CMD...", nargs=-1, required=True, shell_complete=completing.program)
+@connected
+def exec_(
+    command: tuple[str, ...],
+    quiet: bool,
+    report: str | None,
+    anyway: bool,
+    root: str | None,
+    scope: str | None,
+    at: Place,
+    **described: Any,
+) -> int:
+    """Run a command as an action: begun before, ended after, and what changed is told on stderr.
+
+    The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell), but 5 for a 0 where a
+    write to an object could not be recorded. It is not run where no daemon answers (3) or where
+    --if-usable refuses (5). It ends with CMD, whatever that leaves running. Without --write what changes
+    meanwhile below the watched root around here is kept as its doing, others' changes too: --write names
+    what is really its. Of two at once that name nothing neither gets it.
+    """
+    if not command[0]:
+        raise Usage("the command is empty", "name a program behind --")
+    where = names.Scope(root, scope)
+    params = action.description(**described)
+    try:
+        run = _begin(at, params, where)
+    except ProvdUnreachable as error:
+        if not anyway:
+            raise ProvdUnreachable(error.message + _NOT_RUN, f"{error.hint}; or run it --anyway") from None
+        output.warn(f"{error.message}; it is run all the same, and nobody will know what it changed")
+        return _only_run(command)
+    except RpcError as error:
+        message, hint = hints.refusal(hints.unguarded(error, params["writes"]))
+        raise Failure(f"{message}{_NOT_RUN} [{error.code}]", hint) from None
+    try:
+        code = _run(command, run)
+        _finish(run)
+    finally:
+        run.held.close()
+    if not quiet:
+        _tell(run)
+    if report is not None:
+        _write(report, run, command, code)
+    return _code(code, run)
+
+
+@dataclass
+class _Run:
+    """One run: where it may write, and what became known of it."""
+
+    held: Held
+    params: Json
+    place: Json
+    clock: str
+    within: list[WirePath]
+    declared: bool
+    """Whether it said which paths it writes."""
+    alone: bool
+    """Whether nobody else was at work who does not say what he changes."""
+    affects: Json
+    doing: int
+    """The action under which the log has what it changed: itself, or the one that declared it afterwards."""
+    lost: str = ""
+    """Why what it declared was not recorded."""
+    outcome: str = "done"
+    changes: Changes = field(default_factory=changed.Changes)
+    verdicts: dict[str, Json] = field(default_factory=dict)
+    trouble: str = ""
+
+    @property
+    def client(self) -> Client:
+        """The connection over which it is held."""
+        return self.held.client
+
+
+def _begin(at: Place, params: Json, where: names.Scope) -> _Run:
+    """Begin the action; raises ProvdUnreachable, RpcError, and then the connection is closed."""
+    client = at.connect(WORK_PATIENCE)
+    try:
+        return _begun(at, client, params, where)
+    except BaseException:
+        client.close()
+        raise
+
+
+def _begun(at: Place, client: Client, params: Json, where: names.Scope) -> _Run:
+    place = where.params(client)
+    clock = client.clock()  # whatever happened until now lies before it
+    held = Held(at, client, params | place)
+    number = held.ids[0]
+    there = {item["id"]: item for item in client.call("action.list")["actions"]}
+    paths: list[WirePath] = there[number]["paths"] if number in there else []
+    alone = all(item["writes"] for item in there.values() if item["id"] != number)
+    around = None if paths else names.watched_around(client)
+    within = paths if around is None else [wire_path(around)]
+    return _Run(held, params, place, clock, within, bool(paths), alone, held.begun.get("affects") or {}, number)
+
+
+def _only_run(command: tuple[str, ...]) -> int:
+    try:
+        return child.run(command)
+    except child.NotStarted as error:
+        output.complain(str(error), _look(error, command[0]))
+        return error.code
+
+
+def _look(error: child.NotStarted, name: str) -> str:
+    """What to do about a program that could not be started."""
+    if error.code != codes.NOT_FOUND:
+        return "chmod +x it, or name the program that runs it"
+    if "/" not in name:
+        return "is it on the PATH?"
+    if os.path.exists(name):
+        return "look at its first line (#!): the program that it names is not there"
+    return "correct the path: there is no such file"
+
+
+def _run(command: tuple[str, ...], run: _Run) -> int:
+    """Run the command; what it came to goes into `run.outcome`."""
+    run.held.watch()
+    try:
+        code = child.run(command)
+    except child.NotStarted as error:
+        output.complain(str(error), _look(error, command[0]))
+        run.outcome = "aborted"
+        return error.code
+    run.outcome = "failed" if code else "done"
+    return code
+
+
+def _finish(run: _Run) -> None:
+    """Find out what changed, say whose doing it was, end the action, and ask what that came to.
+
+    The command has run, whatever becomes of this: trouble is told.
+    """
+    run.held.rest()
+    try:
+        run.client.greet(least(None))  # one that hangs by now is not waited for
+        _learn(run)
+    except (ProvdUnreachable, RpcError) as error:
+        run.trouble = error.message
+    try:
+        run.held.end(run.outcome)
+    except (ProvdUnreachable, RpcError) as error:
+        run.trouble = run.trouble or error.message
+        run.lost = error.message if run.outcome != "aborted" else ""
+    if not run.trouble:
+        try:
+            _ask(run)
+        except (ProvdUnreachable, RpcError) as error:
+            run.trouble = error.message
+
+
+def _learn(run: _Run) -> None:
+    """What changed meanwhile, and whose doing it was."""
+    if run.outcome != "aborted" and run.within:
+        run.client.clock()  # places that are polled are looked at now
+        run.changes = changed.since(run.client, run.clock, run.within, actions=run.held.ids, declared=run.declared)
+    if not run.held.writes:
+        _declare(run)
+
+
+def _declare(run: _Run) -> None:
+    """Say afterwards what changed, where nothing was said before: by name, so that nothing else counts as written.
+
+    Only where nobody else was at work who says nothing either: it could be his.
+    """
+    paths = run.changes.paths()
+    if not paths or len(paths) > _NAMED:
+        return
+    run.alone = run.alone and changed.alone(run.client, run.clock, run.held.ids)
+    if not run.alone:
+        return
+    told: Json = {word: run.params[word] for word in ("session", "turn", "note") if word in run.params}
+    told["note"] = f"{told['note']} ({_SEEN})" if "note" in told else _SEEN
+    outcome = "failed" if run.outcome == "failed" else "done"
+    told |= {"writes": list(map(names.file, paths)), "outcome": outcome}
+    answer = run.client.call("action.record", **told, **run.place)
+    run.affects, run.doing = answer["affects"], answer["id"]
+
+
+def _ask(run: _Run) -> None:
+    """What became of the entries that it may have made dirty."""
+    keys = run.affects.get("keys") or []
+    if keys and run.outcome != "aborted":
+        told = run.client.check(keys=keys, **run.place)["verdicts"]
+        run.verdicts = {key: verdict for key, verdict in told.items() if verdict.get("why") != "no-entry"}
+
+
+def _code(code: int, run: _Run) -> int:
+    """The command's code, unless that would say that all is well where a write is known to nobody."""
+    objects = [write for write in run.held.writes if names.is_object(write)]
+    if not run.lost or not objects:
+        return code
+    shown = output.some([output.name(write) for write in objects], _SHOWN)
+    again = " ".join(f"--write {output.name(write)}" for write in objects[:_SHOWN])
+    output.complain(
+        f"nobody knows that it wrote {shown}: {run.lost}",
+        f"when the daemon is there again: provd action record {again}",
+    )
+    return code or codes.REFUSED
+
+
+def _tell(run: _Run) -> None:
+    """What it came to, on stderr, without colours: it may go elsewhere than the command's own words."""
+    if run.trouble:
+        output.warn(f"what it changed is not known: {run.trouble}")
+        return
+    newest = run.changes.newest()
+    begun = run.held.ids[0]
+    aside = f" (begun as record {begun})" if run.doing != begun else ""
+    output.note(f"provd: action {run.doing} {run.outcome}{aside}: {_count(run, len(newest))}")
+    for mutation in newest[-_SHOWN:]:
+        output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
+    if len(newest) > _SHOWN:
+        output.note(f"  and {len(newest) - _SHOWN} more: provd since {output.printable(run.clock)}")
+    dirty = [key for key, verdict in run.verdicts.items() if verdict.get("verdict") == "dirty"]
+    if dirty:
+        output.note(f"  dirty now: {output.printable(output.some(dirty, _SHOWN))}")
+    if newest and not run.alone:
+        output.note("  others were at work, so none of it is kept as its doing: --write names what is")
+    if not run.held.writes and len(run.changes.paths()) > _NAMED:
+        output.note(f"  more than {_NAMED} paths are not kept as its doing: say --write DIR for that")
+    if run.changes.foreign:
+        output.warn(f"{records.FOREIGN}: run a daemon in here to know, on a state of its own: provd start --state DIR")
+    elif not run.changes.whole:
+        output.warn("incomplete: not all of it is watched, or events were lost; provd check answers by reading")
+
+
+def _count(run: _Run, changed: int) -> str:
+    if changed:
+        return f"{output.count(changed, 'path', 'paths')} changed{'' if run.declared else ' meanwhile'}"
+    if run.outcome == "aborted":
+        return "nothing was started"
+    if run.changes.foreign:
+        return "what it changed is not known"
+    if run.within:
+        return f"nothing changed in {output.some([output.name(path) for path in run.within], _SHOWN)}"
+    return "no watched directory is here, so nobody knows what changed: provd watch add DIR"
+
+
+def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
+    """The same for programs: one JSON object."""
+    told = {
+        "command": list(command),
+        "exit": code,
+        "action": run.doing,
+        "outcome": run.outcome,
+        "clock": run.clock,
+        "changed": run.changes.newest(),
+        "complete": run.changes.whole and bool(run.within) and not run.trouble,
+        "affects": run.affects,
+        "verdicts": run.verdicts,
+        "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),
+    }
+    try:
+        with usable(), open(report, "w", encoding="utf-8") as file:
+            file.write(json.dumps(told) + "\n")
+    except OSError as error:
+        message = f"the report could not be written: {report}: {error.strerror}"
+        output.complain(message, f"provd since {run.clock} tells what changed; name a FILE that can be written")

@@ -1,0 +1,190 @@
+"""One entry's life: when it was put and what it rests on, what touched that since, and the verdict now.
+
+Rule: the log tells what happened, the verdict what it came to. A story that the log does not hold whole says so, and
+never changes the exit code.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from provd import codes
+from provd.cli import output
+from provd.cli.command import Command, connected, json_option, root_option, scope_option
+from provd.cli.given import asking, names
+from provd.cli.given.exact import ExactClient, exact_json
+from provd.cli.screens.story import Story
+from provd.cli.screens.timeline import Timeline
+from provd.cli.words import account, nothing, records
+from provd.cli.words.causes import Tree
+from provd.client import RpcError, wire_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provd.cli.command import Place
+    from provd.cli.words.causes import Cause
+    from provd.client import Client
+
+Json = dict[str, Any]
+
+_REASONS: Final = 3
+_PAGE: Final = 5000
+_LOOKED_AT: Final = 16
+"""Dependencies of which it is asked whether they are watched."""
+_NEWEST: Final = 5000
+"""Records, the newest of the log, among which the entry's own are looked for."""
+
+
+@click.command(cls=Command, examples=("provd why api", "provd why api --json | jq -c 'select(.records).records[]'"))
+@click.argument("key", metavar="KEY")
+@asking.how
+@root_option
+@scope_option
+@json_option
+@connected
+def why(
+    key: str,
+    verify: str | None,
+    timeout_ms: int | None,
+    no_revalidate: bool,
+    root: str | None,
+    scope: str | None,
+    as_json: bool,
+    at: Place,
+) -> int:
+    """An entry's life: what it rests on, what touched that since, the verdict and its evidence.
+
+    Drawn as a line through time: its earlier versions (of the log's newest 5000 records), the put, what happened
+    since, gaps, and a mark where it became dirty.
+
+    Exits as check does. With --json: what entry.get answered (with the value, where the entry may be used), then
+    the pages of the log, one a line.
+    """
+    where = names.Scope(root, scope)
+    with at.connect(asking.patience(timeout_ms), ExactClient) as client:
+        place = where.params(client)
+        manner = asking.manner(verify, timeout_ms, no_revalidate) | place
+        answer = _explained(client, key, manner)
+        if as_json:
+            output.line_written(exact_json(answer, ", ", ": "))
+        story, faults = _followed(client, answer, manner, as_json)
+        if not as_json:
+            for text in _told(answer, key, story, faults, strict=no_revalidate):
+                output.line(text)
+            nothing.tell_missing(client, [(key, answer)], place)
+    return codes.of_verdicts([answer])
+
+
+def _explained(client: Client, key: str, params: Json) -> Json:
+    """The verdict with what the entry rests on, where the daemon is new enough to tell."""
+    try:
+        return client.get(key, deps=True, **params)
+    except RpcError as error:
+        if error.code != "params":
+            raise
+        return client.check(key, **params)
+
+
+def _followed(client: Client, answer: Json, manner: Json, as_json: bool) -> tuple[Story, list[Cause]]:
+    """The entry's story, and what made it dirty. For programs only what they are promised is asked for."""
+    story = Story(answer)
+    faults: list[Cause] = []
+    if not as_json and answer.get("version") is not None and "deps" in answer:
+        faults = Tree(client, manner).of(answer)
+        for fault in faults:
+            _lead(story, fault, fault.name, fault.name)
+        _own(client, story)
+    if answer.get("deps") and answer.get("clock_of_entry"):
+        story.followed = True
+        _read(client, answer, story, as_json)
+        if not as_json:
+            _look(client, answer, story)
+    return story, faults
+
+
+def _lead(story: Story, fault: Cause, dep: str, via: str) -> None:
+    """Tells the story of what touched the entries below, as far as their evidence names it."""
+    for cause in fault.below:
+        if isinstance(record := cause.item.get("mutation"), dict):
+            story.lead(record, dep, via)
+        _lead(story, cause, dep, cause.name if cause.below else via)
+
+
+def _own(client: Client, story: Story) -> None:
+    """What the newest of the log has of the entry itself. That there is no more is no reason to doubt the story."""
+    try:
+        page = client.call("log.since", last=_NEWEST, limit=_NEWEST)
+        while True:
+            for record in page["records"]:
+                story.take_own(record)
+            clock = page["clock"]
+            if not page.get("more") or not page["records"]:
+                break
+            page = client.call("log.since", clock=clock, limit=_NEWEST)
+    except RpcError:
+        return
+
+
+def _read(client: Client, answer: Json, story: Story, as_json: bool) -> None:
+    """Reads the log since the entry's clock; what is not there is a reason why the story is not whole."""
+    ground = story.ground
+    if ground.relative:
+        story.reasons[f"{ground.relative} of its paths are relative to a directory that is not known here"] = None
+    try:
+        if ground.bases:
+            asked = {"paths": [wire_path(base) for base in ground.bases]}
+            _pages(client, answer, asked, story, as_json)
+        if ground.objects or ground.entries:
+            _pages(client, answer, {}, story, as_json)
+    except RpcError as error:
+        story.reasons[f"the log could not be read: {error.message}"] = None
+
+
+def _look(client: Client, answer: Json, story: Story) -> None:
+    """Asks whether the log would have anything at all of what changed and no record tells of."""
+    for name, base in islice(story.bases_born(), _LOOKED_AT):
+        try:
+            page = client.call("log.since", clock=answer["clock_of_entry"], limit=1, paths=[wire_path(base)])
+        except RpcError:
+            return
+        if page.get("uncovered"):
+            story.unwatched.add(name)
+
+
+def _pages(client: Client, answer: Json, asked: Json, story: Story, as_json: bool) -> None:
+    """All pages after the entry's clock; of the whole log where `asked` names no paths."""
+    take = story.take if asked else story.take_other
+    clock, whole = answer["clock_of_entry"], True
+    while True:
+        page = client.call("log.since", clock=clock, limit=_PAGE, **asked)
+        if as_json:
+            output.line_json(page)
+        # Of the whole log, places that are not watched are of no concern: objects and entries are not watched.
+        whole = whole and bool(page.get("complete") or (not asked and (page.get("uncovered") or page.get("foreign"))))
+        for record in page["records"]:
+            take(record)
+        if not page.get("more") or page["clock"] == clock:
+            break
+        clock = page["clock"]
+    uncovered = [records.uncovered(place) for place in page.get("uncovered") or []] if asked else []
+    if asked and page.get("foreign"):
+        story.reasons[records.FOREIGN] = None
+    elif uncovered:
+        shown = output.some(uncovered, _REASONS, records.number(page, "uncovered_more"))
+        story.reasons[f"not wholly watched: {shown}"] = None
+    elif not whole and not story.reasons:
+        story.reasons["records were trimmed, or the clock is not of this run"] = None
+
+
+def _told(answer: Json, key: str, story: Story, faults: list[Cause], *, strict: bool) -> Iterator[str]:
+    label = output.printable(key)
+    if answer.get("version") is not None and "deps" in answer:
+        yield f"{output.paint(label, 'bold')}  version {output.printable(str(answer['version']))}"
+        yield from account.origin(answer)
+        yield ""
+        yield from Timeline(answer, story).lines()
+    yield from account.account(answer, label, faults, story.declared, strict=strict)

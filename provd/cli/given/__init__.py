@@ -1,0 +1,1 @@
+"""What is typed, read as the daemon should read it: names, paths, digests, values to the letter."""

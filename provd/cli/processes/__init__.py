@@ -1,0 +1,1 @@
+"""Processes from outside: the daemon, whoever holds its lock, and those that a command starts."""

@@ -1,0 +1,1 @@
+"""What is drawn for a terminal: an entry's life, the log in columns and as it comes."""

@@ -1,0 +1,197 @@
+"""One entry's life drawn as a line through time: its puts, what touched what it rests on, and where it became dirty.
+
+Rule: the same words on a terminal and through a pipe; a terminal has colours, and lines that fit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from provd.cli import output
+from provd.cli.screens import drawing
+from provd.cli.screens.drawing import Piece
+from provd.cli.words import account, records
+from provd.client import local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provd.cli.screens.story import Event, Story
+    from provd.client import WirePath
+
+Json = dict[str, Any]
+
+_REASONS: Final = 3
+_AGO: Final = 10
+"""Columns for how long ago it was."""
+_BORN: Final = 3
+"""Dependencies that are named as dirty at birth."""
+_SAID: Final = {
+    "put": "put",
+    "supported": "put again with the same value",
+    "late": "a late put was archived",
+    "revalidated": "proven again, its clock renewed",
+    "forgotten": "forgotten",
+}
+
+
+class Timeline:
+    """Draws a story, a line behind a spine for each thing that happened."""
+
+    def __init__(self, answer: Json, story: Story) -> None:
+        self._answer = answer
+        self._story = story
+        self._day = ""
+        self._moment = story.turn.moment()
+        root = answer.get("root")
+        self._root = None if root is None else local_path(root).rstrip(b"/") + b"/"
+
+    def lines(self) -> Iterator[str]:
+        """From the first put that is told to now; the verdict itself is not drawn."""
+        story, position = self._story, self._story.position
+        born = story.born()
+        touched = story.newest()
+        own = [event for event in story.own if event.seq != position]
+        before = [story.before] if story.before is not None and born else []
+        told = sorted([*own, *before, *touched], key=lambda event: event.seq)
+        yield from self._left_out(story.own_count - len(story.own), "earlier puts")
+        for event in told:
+            if event.seq < position:
+                yield from self._event(event, mine=event in own)
+        yield from self._put(born)
+        yield from self._left_out(story.earlier(), "earlier")
+        for event in told:
+            if event.seq >= position:
+                yield from self._event(event, mine=event in own)
+        yield from self._remarks([*before, *touched], quiet=not touched and not born)
+
+    def _put(self, born: list[str]) -> Iterator[str]:
+        """Its put as it is, with what it rests on."""
+        answer = self._answer
+        put = "put elsewhere, and imported" if self._story.imported else "put"
+        said = " ".join([put, *([by] if (by := account.by(answer)) else [])])
+        now = next((event.record for event in self._story.own if event.seq == self._story.position), {})
+        said += _superseding(now)
+        yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
+        yield from account.ground(answer, f"{_spine()}   ")
+        for text in self._birth(born):
+            head = f"{_spine()}   {output.symbol('dirty')} "
+            yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
+
+    def _birth(self, born: list[str]) -> Iterator[str]:
+        """Whether it was dirty before it was put, as far as that can be told."""
+        sure = "it was dirty before it was put, as far as the log knows"
+        unseen = "no record since it was put tells of a change"
+        if born and self._story.imported:
+            yield f"{_some(born)} is not what was read where it was put"
+        elif born and not self._story.whole:
+            unwatched = [name for name in born if name in self._story.unwatched]
+            missed = [name for name in born if name not in self._story.unwatched]
+            if unwatched:
+                yield f"when {_some(unwatched)} was changed nobody knows: the log has nothing of what is not watched"
+            if missed:
+                yield f"{unseen}: {_some(missed)} was changed before that, or while nobody looked"
+        elif born:
+            yield f"{sure}: {_some(born)} was changed between reading and remembering"
+        if below := self._story.born_below():
+            yield f"{sure}: so was {_some(below)}"
+
+    def _event(self, event: Event, *, mine: bool) -> Iterator[str]:
+        record = event.record
+        symbol = output.glyph("├", "+")
+        if record.get("type") == "gap":
+            symbol = output.symbol("unknown")
+        elif mine:
+            symbol = output.glyph("○", "o")
+        elif event.via or event is self._moment or event is self._story.before:
+            symbol = output.symbol("dirty")
+        yield from self._node(symbol, record.get("at"), self._pieces(event, mine=mine))
+
+    def _pieces(self, event: Event, *, mine: bool) -> list[Piece]:
+        """What happened, who did it, and what it means for the entry."""
+        record = event.record
+        if mine:
+            pieces = [Piece(self._said(record))]
+        elif record.get("type") == "mutation":
+            pieces = records.pieces(record, event.known, self._near)
+        else:
+            colour = "yellow" if record.get("type") == "gap" else ""
+            kind = output.printable(str(record.get("type")))
+            writes = [records.write(write, self._near) for write in record.get("writes") or []]
+            pieces = drawing.words(f"{kind} {records.what(record | {'writes': writes})}", colour)
+        told = records.who(record) if event.declared is None else records.declared(event.declared)
+        if told:
+            pieces.append(Piece(f"({told})", glue="  "))
+        if event.via:
+            pieces.append(Piece(f"through {event.via}", "dim", glue="  "))
+        if remark := self._remark(event):
+            pieces.append(Piece(remark, "red", glue="  "))
+        return pieces
+
+    def _said(self, record: Json) -> str:
+        """What happened to the entry itself."""
+        event = str(record.get("event"))
+        told = _SAID.get(event, output.printable(event))
+        if event == "put":
+            told = f"version {record.get('version')} put"
+        elif record.get("archived"):
+            told = "another value was imported into the archive"
+        return told + _superseding(record)
+
+    def _remark(self, event: Event) -> str:
+        if event is self._story.before:
+            return "the last change before it was put"
+        if event is not self._moment:
+            return ""
+        if event.seq < self._story.position and self._story.imported:
+            return "the first change that this log has, from before it was imported"
+        if event.seq < self._story.position:
+            return "changed between reading and remembering"
+        return "here it became dirty" if self._story.turn.sure(event) else "the first change since it was put"
+
+    def _remarks(self, touched: list[Event], *, quiet: bool) -> Iterator[str]:
+        """What has to be known to read the rest rightly."""
+        reasons = list(self._story.reasons)
+        told = []
+        if quiet and self._story.followed:
+            told.append("nothing that it rests on was touched since, as far as the log knows")
+        if any(event.anonymous and event.declared is None for event in touched):
+            told.append("where nobody is named, no action declared it")
+        if reasons:
+            told.append(f"the log is not whole since then: {output.printable(output.some(reasons, _REASONS))}")
+        for text in told:
+            yield from drawing.fold(f"{_spine()} ", drawing.words(text), f"{_spine()}   ")
+
+    def _left_out(self, number: int, what: str) -> Iterator[str]:
+        if number > 0:
+            yield f"{_spine()} {output.ellipsis()} {number} {what}"
+
+    def _node(self, symbol: str, at: Any, pieces: list[Piece]) -> Iterator[str]:
+        """One thing that happened, behind the day where it is another."""
+        day, clock = output.day_and_time(at)
+        if day != self._day:
+            self._day = day
+            yield f"{_spine()} {output.paint(day, 'dim')}"
+        age = "" if drawing.narrow() else f"{drawing.ago(at):<{_AGO}}  "
+        margin = " " * (len(clock) + 2 + len(age)) if not drawing.narrow() else "    "
+        yield from drawing.fold(f"{symbol} {clock}  {output.paint(age, 'dim')}", pieces, f"{_spine()} {margin}")
+
+    def _near(self, path: WirePath) -> str:
+        """A path relative to the entry's root where it lies below that."""
+        raw = local_path(path)
+        if self._root is None or not raw.startswith(self._root) or raw == self._root:
+            return records.display(path)
+        return output.name_of(raw[len(self._root) :])
+
+
+def _some(names: list[str]) -> str:
+    return output.some(names, _BORN)
+
+
+def _spine() -> str:
+    return output.glyph("│", "|")
+
+
+def _superseding(record: Json) -> str:
+    """The version that a put displaced."""
+    return "" if record.get("superseded") is None else f", superseding version {record['superseded']}"

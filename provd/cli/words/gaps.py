@@ -1,0 +1,62 @@
+"""Gaps in words: what each reason means, and which of them somebody should look at.
+
+Rule: a reason is known by its beginning; one that is not in the table is told as it came and troubles nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from provd.cli.words import hints
+
+
+class Meaning(NamedTuple):
+    """What a gap means; `next` is empty where nobody has to do anything."""
+
+    words: str
+    next: str = ""
+
+
+_BY_READING: Final = "changes in it went untold; answers stay true by reading"
+_LOOKED_THROUGH: Final = "changes were not told; all was looked through again, and answers stay true by reading"
+_MEANINGS: Final[dict[str, Meaning]] = {
+    "started": Meaning("nobody watched before that: files show by reading what changed, objects are unknown"),
+    "watched from here on": Meaning("what happened before that shows by reading"),
+    "root added": Meaning("it was not watched before that"),
+    "root removed": Meaning("it is not watched any more; its entries are judged by reading"),
+    "root replaced": Meaning("another directory stands in its place now"),
+    "rules changed": Meaning("what was ignored before that was not watched"),
+    "it was not watched before": Meaning("a directory came in from elsewhere; what it holds shows by reading"),
+    "something may have come and gone": Meaning("a new directory was filled before it was watched"),
+    "it was moved each time": Meaning("directories were moved faster than anybody could look"),
+    "the directories above it are watched again": Meaning("somebody may have moved it meanwhile"),
+    "the root or a directory above it was moved": Meaning("the watch went elsewhere with it"),
+    "the directory is gone": Meaning("nothing is there to be watched"),
+    "the directory was replaced": Meaning("another directory stands in its place now"),
+    "something was mounted": Meaning("a mount hid or changed files without telling"),
+    "something was unmounted": Meaning("a mount hid or changed files without telling"),
+    "its file system was unmounted": Meaning("what was there is not there now"),
+    "events lost: the kernel's queue overflowed": Meaning(_LOOKED_THROUGH, "raise the queue: {queue}"),
+    "events lost": Meaning(_LOOKED_THROUGH, "provd audit compares all with the disk"),
+    "an event of an unknown watch": Meaning(_LOOKED_THROUGH, "provd audit compares all with the disk"),
+    "records could not be written": Meaning(
+        "the disk or the map was full; what happened then was seen and not kept", "free space, then: provd doctor"
+    ),
+    "internal": Meaning("provd's own fault; all was looked through again", "please report it with what it logged"),
+    "it cannot be looked at": Meaning(_BY_READING, "make it readable for the daemon's user, or ignore it"),
+    "it cannot be listed": Meaning(_BY_READING, "make it readable for the daemon's user, or ignore it"),
+    "a name in it cannot be looked at": Meaning(_BY_READING, "make it readable for the daemon's user, or ignore it"),
+}
+
+
+def meaning(reason: str) -> Meaning:
+    """What a gap of that reason means; the longest beginning counts."""
+    known = [start for start in _MEANINGS if reason.startswith(start)]
+    return _MEANINGS[max(known, key=len)] if known else Meaning("what changed meanwhile shows by reading")
+
+
+def fix(reason: str, limits: dict[str, Any]) -> str:
+    """The next step after a gap of that reason; empty where there is none. `limits` are those of the status."""
+    limit = limits.get("max_queued_events")
+    queue = hints.uncovered(f"fs.inotify.max_queued_events (now {limit if isinstance(limit, int) else 0})")
+    return meaning(reason).next.format(queue=queue)

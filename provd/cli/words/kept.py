@@ -1,0 +1,89 @@
+"""What the daemon answers to a put, in words.
+
+Rule: whatever makes the entry less than it seems is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from provd.cli import output
+from provd.cli.given import present
+from provd.cli.words import hints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provd.client import WirePath
+
+Json = dict[str, Any]
+
+
+def outcome(answer: Json) -> str:
+    """What became of the value: its version, or that another one stands."""
+    if not answer.get("late"):
+        return f"version {answer['version']}"
+    version, verdict = _stands(answer)
+    return f"late: version {version} stands" + (f" ({verdict})" if verdict else "")
+
+
+def warnings(answer: Json, *, without_provenance: bool) -> Iterator[str]:
+    """Whatever makes the entry less than it seems, a line each."""
+    if answer.get("late"):
+        yield _late(answer)
+        return
+    if without_provenance:
+        yield "no dependencies were given: it will be unknown (no-provenance); say --sums, --dep or --no-deps"
+    yield from unproven(answer)
+    verdict = answer.get("verdict")
+    word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
+    if word not in (None, "fresh") and not without_provenance:
+        reason = f" ({verdict['why']})" if isinstance(verdict, dict) and verdict.get("why") else ""
+        yield f"it is {word} at birth{reason}: provd why {answer.get('key', 'KEY')}"
+
+
+def unproven(answer: Json) -> Iterator[str]:
+    """The dependencies that are not there, and those that were kept without proof, a line each."""
+    for dep in answer.get("absent") or []:
+        yield f"absent: {_named(dep)} {present.absence(_told(dep))}"
+    if more := answer.get("absent_more"):
+        yield f"absent: {more} more"
+    evidence = _evidence(answer)
+    for dep in answer.get("unproven") or []:
+        named = _named(dep)
+        yield f"unproven: {named}: {hints.unproven(named, evidence.get(named, {}))}"
+    if more := answer.get("unproven_more"):
+        yield f"unproven: {more} more"
+
+
+def _stands(answer: Json) -> tuple[str, str]:
+    """Version and verdict of what a late put did not displace."""
+    stands = answer.get("stands")
+    told = stands if isinstance(stands, dict) else {"version": stands or answer.get("version")}
+    return output.printable(str(told.get("version"))), output.printable(str(told.get("verdict") or ""))
+
+
+def _late(answer: Json) -> str:
+    version, _ = _stands(answer)
+    born = answer.get("verdict") or {}
+    reason = "was read before what stands"
+    if isinstance(born, dict) and born.get("verdict") != "fresh":
+        reason = f"is {born.get('verdict')} ({born.get('why')})"
+    return f"this value was archived and provd get does not show it, since it {reason}: version {version} stands"
+
+
+def _evidence(answer: Json) -> dict[str, Json]:
+    """What the verdict at birth says of dependencies, by their names."""
+    verdict = answer.get("verdict")
+    found = verdict.get("evidence") or [] if isinstance(verdict, dict) else []
+    return {_named(item["dep"]): item for item in found if item.get("dep") is not None}
+
+
+def _named(dep: Any) -> str:
+    return output.name(_told(dep))
+
+
+def _told(dep: Any) -> WirePath:
+    """A dependency in an answer: a name, or an object that holds it."""
+    told: WirePath = dep["dep"] if isinstance(dep, dict) and "dep" in dep else dep
+    return told

@@ -1,0 +1,103 @@
+"""Where nothing was found: which place was looked at, and where else it may be.
+
+Rule: an answer that there is nothing names its place, since keys live below a root and the next directory has others.
+Nothing is asked of the daemon where something was found.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from provd import hello
+from provd.cli import output
+from provd.cli.given import names
+from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from provd.client import Client
+
+Json = dict[str, Any]
+
+_SHOWN: Final = 3
+_ASKED: Final = 20
+"""Roots that are asked whether they hold entries."""
+_USUAL: Final = "global"
+"""The scope that the documents name; nobody lists all that there are."""
+
+
+def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Json) -> None:
+    """Of those of some keys that there are no entries of: where they were looked for, and what to do."""
+    keys = [key for key, verdict in verdicts if verdict.get("why") == "no-entry"]
+    if keys:
+        output.note(f"no entry {output.printable(output.some(keys, _SHOWN))} in {place_of(client, place)}")
+        for key in keys[:_SHOWN]:
+            if there := _elsewhere(client, key, place):
+                output.note(f"  {output.printable(key)} is in: {output.some(there, _SHOWN)}")
+        output.note(f"  next: {_next(client, place)}, or provd put")
+
+
+def _elsewhere(client: Client, key: str, place: Json) -> list[str]:
+    """The options that name where else a key has an entry, of the watched roots and the usual scope; none is judged."""
+    places: list[Json] = [{"root": wire_path(root)} for root in names.watched(client)[:_ASKED]]
+    try:
+        found = [other for other in (*places, {"scope": _USUAL}) if other != place and _has(client, key, other)]
+    except (ProvdUnreachable, RpcError):  # it was to be of help, and the answer has been given
+        return []
+    return [
+        f"--scope {other['scope']}" if "scope" in other else f"--root {output.quoted(_local(other['root']))}"
+        for other in found
+    ]
+
+
+def _has(client: Client, key: str, place: Json) -> bool:
+    first = client.call("entry.list", prefix=key, limit=1, **place)["entries"]  # in order: the shortest comes first
+    return bool(first) and first[0].get("key") == key
+
+
+def _local(path: WirePath) -> str:
+    return os.fsdecode(local_path(path))
+
+
+def tell_empty(client: Client, place: Json, *, sifted: bool) -> None:
+    """That a list has nothing: of which place it is, and which roots have entries; `sifted`: all were not asked for."""
+    where = place_of(client, place)
+    if sifted:  # that nothing is dirty is what one hopes for, and no news, in a place where something may be
+        if "root" in place and not _is_watched(client, local_path(place["root"])):
+            output.note(f"no such entries in {where}")
+        return
+    output.note(f"no entries in {where}")
+    others = [wire_path(root) for root in names.watched(client)[:_ASKED]]
+    full = [root for root in others if root != place.get("root") and _holds_any(client, root)]
+    if full:
+        output.note(f"  entries are in: {output.some([output.name(root) for root in full], _SHOWN)}")
+    output.note(f"  next: {_next(client, place)}, or provd put")
+
+
+def _holds_any(client: Client, root: WirePath) -> bool:
+    return bool(client.call("entry.list", root=root, limit=1)["entries"])
+
+
+def place_of(client: Client, place: Json) -> str:
+    """A place of keys; of a directory that is not watched, also which are."""
+    if "scope" in place:
+        return f"the scope {output.printable(str(place['scope']))}"
+    path = local_path(place["root"])
+    if _is_watched(client, path):
+        return output.name_of(path)
+    there = output.some([output.name_of(root) for root in names.watched(client)], _SHOWN) or "none"
+    return f"{output.name_of(path)}, which is in no watched directory; roots: {there}"
+
+
+def _next(client: Client, place: Json) -> str:
+    """What to try where nothing was found."""
+    if "scope" in place:
+        return "another --scope NAME, --root DIR"
+    return "another --root DIR" if _is_watched(client, local_path(place["root"])) else "--root DIR, provd watch add ."
+
+
+def _is_watched(client: Client, path: bytes) -> bool:
+    """Whether a directory lies in a watched one."""
+    return hello.holding(names.watched(client), os.path.realpath(path)) is not None

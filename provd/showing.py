@@ -1,0 +1,102 @@
+"""What a clock without digests shows all the same: that nothing changed from the clock to the put, or the question.
+
+Rule: no single sign is believed. The digest of now is taken for that of the clock only if what it names was at
+rest since before the clock (times older by the step, a lease granted, one name), every name on the way to it is
+watched, and neither a mutation nor a gap after the clock concerns it. Whatever is missing leaves it *unproven*.
+
+Why that is enough: what is written with an event is a record, or a gap; a change of coverage is a gap too, so that
+what is covered now, with no gap since, was covered since. What makes no event (a store through a mapping, AIO)
+moves a time, unless it goes through a mapping that was live before, and then no lease is granted. Everything is
+looked at before the second barrier, so that what changed before the looks is recorded when the transaction asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from provd.clocks import Clocks
+from provd.core.clock import Since
+from provd.core.dependency import PATH_KINDS, Dependency
+from provd.core.entry import Kept
+from provd.core.reading import Found, Reading
+from provd.core.verdict import reading_of
+from provd.disk import IgnoreRules, Rest, RestLooker, Workers, base_of
+from provd.inquiry import is_quiet
+from provd.store import View
+from provd.watching import Coverage, Watching
+
+BARRIER: Final = 2.0
+"""Seconds for which is waited until what happened is recorded."""
+
+
+class Showing:
+    """Looks at what was at rest since a clock. `rules` gives the ignore rules of the moment."""
+
+    def __init__(self, workers: Workers, clocks: Clocks, watch: Watching, rules: Callable[[], IgnoreRules]) -> None:
+        self._workers = workers
+        self._clocks = clocks
+        self._watch = watch
+        self._rules = rules
+
+    async def at_rest(
+        self,
+        since: Since | None,
+        found: Mapping[Reading, Found],
+        patience: float,
+    ) -> Mapping[Reading, Rest]:
+        """What was at rest since the clock, of what was `found` after a first barrier, and is wholly watched."""
+        if since is None or not since.exact or not found or not self._watch.roots:
+            return {}
+        before = self._clocks.given(since.position)
+        if before is None:
+            return {}
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience
+        looker = RestLooker(found, before, self._rules(), self._workers.mounts.now(), deadline)
+        told = await self._workers.each(looker, looker.paths, patience)
+        rests: Mapping[Reading, Rest] = {reading: rest for one in told.values() for reading, rest in one.items()}
+        rests = self._covered(
+            rests
+        )  # before the barrier: the gap of what is covered again only now is not recorded yet
+        if not rests or not await self._watch.recorded(BARRIER) or self._clocks.given(since.position) is None:
+            return {}
+        return self._covered(rests)
+
+    def _covered(self, rests: Mapping[Reading, Rest]) -> Mapping[Reading, Rest]:
+        coverage = Coverage(self._watch, self._rules())
+        return {r: rest for r, rest in rests.items() if coverage.is_whole(rest.route, r.kind, base_of(r))}
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What is shown since the position of a clock: enough to decide by one view, or inside a transaction."""
+
+    since: int = 0
+    rests: Mapping[Reading, Rest] = {}
+
+    def kept(self, view: View, dep: Dependency, reading: Reading, found: Found) -> Kept | None:
+        """The dependency as it is kept, None where the log knows of a change since the clock."""
+        rest = self.rests.get(reading)
+        if rest is None or found.digest is None or self.since < view.oldest() - 1:
+            return None
+        kept = Kept(dep, found.digest, real=rest.route.at, signature=rest.signature, shown=True)
+        return kept if is_quiet(view, kept, rest.route, self.since) else None
+
+    def instead(self, view: View, kept: Kept, found: Mapping[Reading, Found], proven: int) -> Kept:
+        """What nobody said the content of, with the digest that is shown; else as it was.
+
+        What was `found` was read after the position `proven`.
+        """
+        there = found.get(reading_of(kept)) if is_unsaid(kept) else None
+        shown = None if there is None else self.kept(view, kept.dep, reading_of(kept), there)
+        if there is None or shown is None:
+            return kept
+        return msgspec.structs.replace(shown, proven=None if there.linked else proven)
+
+
+def is_unsaid(kept: Kept) -> bool:
+    """Whether nobody said what the content of a path was."""
+    return kept.digest is None and kept.dep.kind in PATH_KINDS
