@@ -37,7 +37,7 @@ class Place(msgspec.Struct, frozen=True):
         if self.scope is None:
             raise errors.RootAmbiguous(
                 "no root was given and there is not exactly one watched root",
-                'send root (any directory), or scope: "NAME" for what belongs to none; provd watch ls shows the roots',
+                'send root (any directory), or scope: "NAME" for what belongs to none',
             )
         return self.scope
 

@@ -306,7 +306,7 @@ def end(writer: Writer, action_id: int, outcome: Outcome) -> int:
     """Ends an open action and returns the position of its end; raises ActionUnknown."""
     action = writer.action(action_id)
     if action is None:
-        raise errors.ActionUnknown(f"no open action has the id {action_id}", "provd action ls shows the open ones")
+        raise errors.ActionUnknown(f"no open action has the id {action_id}", "provd action ls  # the open ones")
     seq = writer.append(
         records.Action(
             writer.now,

@@ -186,7 +186,7 @@ class Environment:
         return errors.StoreUnusable(
             f"the open store is not at {self._file} any more ({became}): {what}, since the next start would not "
             "find it",
-            "put it back where it was; or save what is still open (provd export --all > FILE), then provd restart",
+            places.SAVE + "  # or put it back where it was",
         )
 
     def reopen(self) -> None:
@@ -253,7 +253,8 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
         )
     if isinstance(error, lmdb.MemoryError):
         return errors.StoreUnusable(
-            f"the store in {directory} cannot be mapped: {text}", "allow more address space: ulimit -v, at least 2 GiB"
+            f"the store in {directory} cannot be mapped: {text}",
+            "ulimit -v unlimited  # at least 2 GiB of address space, then start it again",
         )
     full = "No space left" in text or "quota" in text.lower()
     if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that

@@ -347,7 +347,9 @@ def test_an_older_clock_changes_nothing(cli: RealCli) -> None:
 
 
 def test_there_is_nothing_to_confirm(cli: RealCli) -> None:
-    assert "there is no entry 'none' to confirm\n  next: provd put" in cli("confirm", "none", "--as-of-now", code=5).err
+    assert (
+        "there is no entry 'none' to confirm\n  next: provd ls  # " in cli("confirm", "none", "--as-of-now", code=5).err
+    )
 
 
 def test_only_the_version_that_was_meant(cli: RealCli) -> None:
@@ -376,7 +378,7 @@ def test_what_was_put_meanwhile_is_not_blessed(fake: Cli) -> None:
         "deps": [{"dep": "file:/f"}],
     }.items() <= sent.items()
     assert "version 7 was fetched, 9 stands" in got.err
-    assert "\n  next: see what stands now" in got.err
+    assert "\n  next: provd get k --even-if dirty  # what stands now" in got.err
 
 
 def test_it_must_be_said_when_it_was_read(fake: Cli) -> None:

@@ -151,7 +151,7 @@ def test_refused(cli: Cli) -> None:
 
     got = cli("check", "-q", "k", code=5)
 
-    assert got.err == "provd: too long [limit]\n  next: shorten it\n"
+    assert got.err == "provd: too long [limit]\n  next: provd check --help  # shorten it\n"
 
 
 def test_unreachable(cli: Cli) -> None:
@@ -273,7 +273,7 @@ def test_why_tells_all(cli: Cli) -> None:
         "root cause: k ← entry:e ← object:o written",
         "the entry itself  moving",
         "three times",
-        "next: read again",
+        "next: c=$(provd clock)  # read again, with --fetched-at $c",
         "and 2 more dependencies at fault",
     ):
         assert text in out
@@ -292,13 +292,13 @@ def test_why_of_an_older_daemon_is_short(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "item", "hint"),
     [
-        ([], {"dep": "file:/f", "why": "unproven"}, "put it again with --sums"),
-        ([], {"dep": "entry:e", "why": "unproven"}, "put again with --fetched-at $c"),
+        ([], {"dep": "file:/f", "why": "unproven"}, "then put it with --sums SUMS"),
+        ([], {"dep": "entry:e", "why": "unproven"}, "put with --fetched-at $c"),
         (["--no-revalidate"], {"dep": "file:/f", "why": "unproven"}, "ask without --no-revalidate"),
         (["--no-revalidate"], {"dep": "file:/f", "why": "touched"}, "or ask without --no-revalidate"),
-        ([], {"dep": "file:/f", "why": "touched"}, "read it again and put it anew\n"),
-        ([], {"dep": "file:/f", "why": "timeout"}, "raise --timeout-ms"),
-        ([], {"dep": None, "why": "no-provenance"}, "--no-deps says that"),
+        ([], {"dep": "file:/f", "why": "touched"}, "read it again and put it anew, with --fetched-at $c\n"),
+        ([], {"dep": "file:/f", "why": "timeout"}, "provd check KEY --timeout-ms"),
+        ([], {"dep": None, "why": "no-provenance"}, "--no-deps: on nothing"),
         ([], {"dep": "file:/f", "why": "changed"}, "of the wire"),
     ],
 )

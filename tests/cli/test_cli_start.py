@@ -138,7 +138,7 @@ def test_a_state_that_cannot_be_made(home: Home) -> None:
     done = home.provd("start", "--state", "file", code=5)
 
     assert f"the state directory {home.path}/file cannot be used" in done.err
-    assert "next: see who may write there" in done.err
+    assert "next: ls -ld " in done.err
 
 
 def test_a_socket_that_is_somebody_elses_is_left_alone(home: Home) -> None:

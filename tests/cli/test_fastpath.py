@@ -287,7 +287,11 @@ def test_the_process_says_the_verdict(fake: FakeDaemon, word: str, code: int) ->
 
 def test_the_process_tells_what_is_wrong(fake: FakeDaemon) -> None:
     fake.answers["entry.check"] = Refusal("limit", "too long", "shorter")
-    assert _processes(fake, "check", "-q", "k") == (5, "", "provd: too long [limit]\n  next: shorter\n")
+    assert _processes(fake, "check", "-q", "k") == (
+        5,
+        "",
+        "provd: too long [limit]\n  next: provd check --help  # shorter\n",
+    )
 
     fake.answers["daemon.hello"] = {"name": "other"}
     code, _, told = _processes(fake, "check", "-q", "k")

@@ -51,7 +51,7 @@ _LIFE = """\
       is  sha256:261a9112a291…
       touched by record 11 modified /tmp/provd-HOME0000/root/config.py
         at YYYY-MM-DD HH:MM:SS.mmm, AGO (session s2, turn 4, action 10)
-      next: read it again and put the entry anew
+      next: c=$(provd clock)  # read it again and put the entry anew, with --fetched-at $c
 """
 
 
@@ -83,7 +83,7 @@ summary  version 9
       was sha256:3727adff524e…
       is  sha256:261a9112a291…
       touched by record 11 modified /tmp/provd-HOME0000/root/config.py at YYYY-MM-DD HH:MM:SS.mmm, AGO BY
-      next: read it again and put the entry anew
+      next: c=$(provd clock)  # read it again and put the entry anew, with --fetched-at $c
 """
 
 
@@ -132,6 +132,7 @@ def test_a_terminal_of_forty_columns_is_enough(desk: Desk) -> None:
     assert name not in seen.plain
     assert "src/deep/de…ep/deep/deep/config.py" in seen.plain
     fits = [line for line in seen.lines if "a key" not in line and "as of c:" not in line and "clock c:" not in line]
+    fits = [line for line in fits if "next: " not in line]
     assert [line for line in fits if len(line) > 40] == []
     assert name in desk.look("why", "a key that is longer than all the columns of this terminal", columns=200).plain
 
@@ -286,7 +287,7 @@ def test_what_was_proven_after_the_put_is_not_called_born_stale(desk: Desk) -> N
 _CHAIN = """\
   entry:plan  entry-dirty
       root cause: report ← entry:plan ← entry:summary ← file:/tmp/provd-HOME0000/root/config.py changed
-      next: put the entry that it rests on anew, then derive it again
+      next: provd why plan  # put the entry that it rests on anew, then derive it again
 """
 
 
@@ -313,7 +314,7 @@ _TREE = """\
       └ entry:two  entry-dirty
         ├ file:/tmp/provd-HOME0000/root/2.py  deleted
         └ file:/tmp/provd-HOME0000/root/3.py  changed
-      next: put the entry that it rests on anew, then derive it again
+      next: provd why plan  # put the entry that it rests on anew, then derive it again
 """
 
 
