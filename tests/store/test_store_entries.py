@@ -235,23 +235,27 @@ def test_what_rests_on_what_is_found_as_by_looking_at_all(
 
 
 @settings(deadline=None, max_examples=100)
-@given(changes, st.lists(some_paths, max_size=3), st.booleans(), st.integers(1, 4))
+@given(changes, st.lists(some_paths, max_size=3), st.integers(0, 3), st.booleans(), st.integers(1, 4))
 def test_what_is_found_in_slices_is_what_is_found_at_once(
-    history: list[tuple[str, list[Kept] | None]], written: list[bytes], structural: bool, steps: int
+    history: list[tuple[str, list[Kept] | None]], written: list[bytes], many: int, structural: bool, steps: int
 ) -> None:
+    leaves = set(written[:many])
     model = {key: entry(key, *deps) for key, deps in history if deps is not None}
     on = {
         key
         for key, one in model.items()
         for d in one.deps or ()
         if d.dep.text == b"object:x"
-        or (d.dep.name[:1] == b"/" and any(touches(d.dep, d.real, path, structural=structural) for path in written))
+        or (
+            d.dep.name[:1] == b"/"
+            and any(touches(d.dep, d.real, path, structural=structural, leaf=path in leaves) for path in written)
+        )
     }
     while more := {key for key, one in model.items() if any(i.key in on for i in one.entry_ids())} - on:
         on |= more
     with scratch() as store:
         store.run(lambda writer: put(writer, *model.values()))
-        touching = Touching([b"x"], written, structural=structural)
+        touching = Touching([b"x"], written, structural=structural, leaves=leaves)
         found: list[EntryId] = []
         while not touching.done:
             with store.view() as view:
@@ -287,6 +291,15 @@ def test_slices_end_within_one_path_and_go_on_there(directory: str, steps: int) 
                 while not touching.done:
                     found += touching.take(view, steps)[0]
             assert sorted(i.key for i in found) == sorted(i.key for i in expected)
+
+
+def test_below_what_is_no_directory_no_pattern_matches(directory: str) -> None:
+    with opened(directory) as store:
+        store.run(lambda writer: put(writer, entry("k", kept(b"glob:/r/*/x")), entry("l", kept(b"glob:/r/*"))))
+        with store.view() as view:
+            for leaves, on in ((set(), {"k", "l"}), ({b"/r/f"}, {"k", "l"}), ({b"/r/f", b"/r/g"}, {"l"})):
+                touching = Touching(paths=[b"/r/f", b"/r/g"], leaves=leaves)
+                assert keys_of(touching.take(view, ALL)[0]) == on
 
 
 def test_what_is_put_and_forgotten_between_two_slices(directory: str) -> None:
