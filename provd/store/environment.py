@@ -20,7 +20,7 @@ from provd import ownfile, places
 from provd.core import errors
 from provd.store import migrate, wholeness
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 DEFAULT_MAP: Final = 64 * 1024**3
 """Bytes of address space; the file is as long as what it holds."""
 _SMALLEST_MAP: Final = 1024**3
