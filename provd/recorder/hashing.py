@@ -116,7 +116,7 @@ class Hashing:
     """
 
     def __init__(self, workers: Workers, kick: Callable[[], None]) -> None:
-        self.rest = 0.05
+        self.rest = TICK
         self._workers = workers
         self._kick = kick
         # The first one is taken again and again: of a plain dict that walks over all that were taken before.
