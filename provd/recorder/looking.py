@@ -31,7 +31,7 @@ _PATIENCE: Final = 2.0
 class Looking:
     """Looks at paths. `read` reads what the system has to tell.
 
-    A file of up to `most()` bytes that was not changed for `rest()` seconds is hashed where it is looked at.
+    A file of up to `most()` bytes to which nothing happened for `rest()` seconds is hashed where it is looked at.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from provd.disk.states import TICK
 from provd.disk.workers import Workers
 from provd.recorder.applying import Apply, Forget
 from provd.recorder.barriers import Barriers
-from provd.recorder.hashing import Hashing, Keep, Result
+from provd.recorder.hashing import Hashing, Keep
 from provd.recorder.intake import Intake
 from provd.recorder.items import Counters, Item, NotWrittenError, Outcome, named
 from provd.recorder.looking import Looking
@@ -76,7 +76,7 @@ class Pump:
         self.scanning.begun = self._begun
         self.scanning.ahead = self._intake.ahead
         self.hashing = Hashing(workers, self.kick)
-        self._looking = Looking(workers, self.scanning, now, watcher.read, lambda: self.hashing.rest, self._at_once)
+        self._looking = Looking(workers, self.scanning, now, watcher.read, self._ripe, self._at_once)
         self.owing = Owing(store, self._paid)
         self._task: asyncio.Task[None] | None = None
         self._again = False
@@ -133,7 +133,7 @@ class Pump:
 
     def is_behind(self) -> bool:
         """Whether more waits to be recorded than takes a moment."""
-        return self._taken >= _MANY or self._intake.is_much()
+        return self._waking.burst or self._taken >= _MANY or self._intake.is_much()
 
     async def scan(self, path: bytes, *, first: bool = False) -> None:
         """Compares the tree at `path` with the table and records what differs.
@@ -237,17 +237,20 @@ class Pump:
     async def _notices(self) -> bool:
         """Records a batch of what has happened; False where nothing waits, and then nothing else had its turn."""
         await faults.stall("pump.take")
-        if self._intake.left():
-            await self._waking.pause()
+        await self._waking.pause()
         newest = self._barriers.newest
         notices, all_taken = self._intake.take(BATCH)
+        await self._waking.ripen(self._ripe(), burst=len(notices) >= _MANY)
         if notices:
-            await self._waking.ripen(len(notices) >= _MANY, min(self.rest, TICK))
             await self._record(notices)
         elif not all_taken:
             await asyncio.sleep(0)
         self._barriers.recorded(newest, true=not self.owing, all_taken=all_taken)
         return not all_taken or bool(notices)
+
+    def _ripe(self) -> float:
+        """Seconds after which a file that nothing happened to may be hashed where it is looked at."""
+        return min(self.rest, TICK)
 
     def _at_once(self) -> int:
         """Bytes of a file that is hashed before it is recorded: who waits for records does not wait for digests."""
@@ -344,7 +347,7 @@ class Pump:
         found = await self.hashing.read(self._intake.waits)
         if not found:
             return False
-        results = [Result(of, self.hashing.now(of, path), summed) for of, path, summed in found]
+        results = [result._replace(path=self.hashing.now(result.of, result.path)) for result in found]
         try:
             kept = await self._written(Keep(results, quiet=not self._intake.waits() and not self._intake.left()))
         except Exception as error:  # noqa: BLE001  the rows still say pending, and the next scan takes them up

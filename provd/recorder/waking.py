@@ -29,7 +29,8 @@ class Waking:
         self._wake = wake
         self._kick = kick
         self._presses = presses
-        self._burst = False
+        self.burst = False
+        """Whether much happens at the moment."""
         self._hurry = asyncio.Event()
         self._descriptors: list[int] = []
         self._arming: asyncio.TimerHandle | None = None
@@ -45,7 +46,7 @@ class Waking:
         """Something was read: it is done after a while, unless somebody has it done before."""
         if self._pacing is None and not self._closed:
             loop = asyncio.get_running_loop()
-            self._pacing = loop.call_later(BURST if self._burst else PACE, self._due)
+            self._pacing = loop.call_later(BURST if self.burst else PACE, self._due)
 
     def hurry(self) -> None:
         """Ends `pause` and `ripen`."""
@@ -53,14 +54,14 @@ class Waking:
 
     async def pause(self) -> None:
         """In a burst: waits for more of it."""
-        if self._burst and not self._presses():
+        if self.burst and not self._presses():
             self._hurry.clear()
             self.soon()
             await self._hurry.wait()
 
-    async def ripen(self, burst: bool, seconds: float) -> None:
+    async def ripen(self, seconds: float, *, burst: bool) -> None:
         """In a `burst`, as it is known from here on: waits `seconds`, until what was taken is at rest."""
-        self._burst = burst
+        self.burst = burst
         if burst and not self._presses():
             self._hurry.clear()
             with contextlib.suppress(TimeoutError):
