@@ -69,7 +69,7 @@ class Pump:
         self._now = now
         self._roots = roots
         self.counters = Counters()
-        self.scanning = Scanning(workers, self._write, self._intake.waits, self.kick, own)
+        self.scanning = Scanning(workers, self._write, self._waits, self.kick, own)
         self.scanning.lister.ignored = ignored
         self.scanning.coverage = self._coverage
         self.scanning.now = now
@@ -247,6 +247,10 @@ class Pump:
             await asyncio.sleep(0)
         self._barriers.recorded(newest, true=not self.owing, all_taken=all_taken)
         return not all_taken or bool(notices)
+
+    def _waits(self) -> bool:
+        """Reads; whether anything or anybody waits."""
+        return self._intake.waits() or bool(self._barriers)
 
     def _ripe(self) -> float:
         """Seconds after which a file that nothing happened to may be hashed where it is looked at."""
