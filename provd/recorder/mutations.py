@@ -240,6 +240,7 @@ class Pump:
         await self._waking.pause()
         newest = self._barriers.newest
         notices, all_taken = self._intake.take(BATCH)
+        self._taken = len(notices)
         await self._waking.ripen(self._ripe(), burst=len(notices) >= _MANY)
         if notices:
             await self._record(notices)
@@ -269,7 +270,6 @@ class Pump:
         return bool(self._barriers or self._settling or self._forgets or self.scanning.busy)
 
     async def _record(self, notices: list[Notice]) -> None:
-        self._taken = len(notices)
         scopes = {place for notice in notices for place in _places(notice)}
         try:
             items, after = await self._looking.items(fold(notices, self._own))

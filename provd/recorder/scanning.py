@@ -265,6 +265,7 @@ class Scanning:
         All of it is written when this returns, and that is before anything is taken of what happened meanwhile.
         """
         writing: asyncio.Future[list[Outcome]] | None = None
+        more: bool | None = True
         try:
             for _ in range(_AHEAD):
                 items, more = await self._list_some(scan)

@@ -20,7 +20,7 @@ from provd.recorder import hashing, mutations, waking
 if TYPE_CHECKING:
     from pathlib import Path
 
-_OLD = mutations.TICK * 2
+_OLD = states.TICK * 2
 
 
 async def unasked(scene: Scene, age: float = _OLD) -> None:
@@ -62,7 +62,7 @@ def test_a_file_that_was_just_written_is_hashed_later(tmp_path: Path) -> None:
         scene.pump.rest = 3600
         scene.write("a", b"new")
         scene.touch("a")
-        await unasked(scene, mutations.TICK / 2)
+        await unasked(scene, states.TICK / 2)
         assert states_told(scene, head) == {"a": PENDING}
 
     play(tmp_path, body)
@@ -124,9 +124,10 @@ def test_a_file_that_is_just_being_cut_short_is_read_again(tmp_path: Path) -> No
         path = scene.write("a", b"new")
         real, reads = states.summed, []
 
-        def summing(*arguments: Any) -> Any:
+        def summing(*arguments: Any) -> states.Summed:
             found = real(*arguments)
             reads.append(found)
+            assert found.state is not None
             cut = structs.replace(found.state, size=0)
             return found if len(reads) > 1 else structs.replace(found, state=cut, digest=xxhash.xxh3_128_digest(b""))
 
