@@ -101,7 +101,8 @@ class Inquiry:
         """Judges the entries that `targets` takes from a view, within `timeout` seconds.
 
         `many` says that they are so many that others would wait while they are taken. With `evidence` what happened
-        to a path at fault is recorded, as far as that takes no longer than a moment, when this returns.
+        to a path at fault is recorded, as far as that takes no longer than a moment, when this returns. In a burst
+        that is waited for only where it may change a verdict.
         """
         began = asyncio.get_running_loop().time()
         self._watch.read()
@@ -109,6 +110,8 @@ class Inquiry:
         answer = await self._judged(targets, question, began + timeout, many=many, late=late)
         if not evidence or not _about_paths(answer):
             return answer
+        if self._watch.is_behind() and not _unproven(answer):
+            return answer  # a record explains the verdict, and changes nothing of it
         await self._watch.recorded(_FOR_EVIDENCE)
         if question.needs_log or self._store.head == answer.position or not _unproven(answer):
             return answer

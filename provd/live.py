@@ -134,6 +134,10 @@ class Live:
         """Whether all that was read is durable in the log."""
         return self.pump.is_recorded()
 
+    def is_behind(self) -> bool:
+        """Whether recording what was read takes longer than who can do without it waits."""
+        return self.pump.is_behind()
+
     async def scanned(self) -> None:
         """Waits until the roots that are polled were scanned, and a little for those that are being taken up."""
         await self._taken_up()

@@ -52,6 +52,10 @@ class Watching(Protocol):
         """Whether all that was read is durable in the log."""
         ...
 
+    def is_behind(self) -> bool:
+        """Whether recording what was read takes longer than who can do without it waits."""
+        ...
+
     async def scanned(self) -> None:
         """Waits until the roots that are polled were scanned."""
         ...
@@ -96,6 +100,10 @@ class Unwatched:
     def is_recorded(self) -> bool:
         """See Watching."""
         return True
+
+    def is_behind(self) -> bool:
+        """See Watching."""
+        return False
 
     async def scanned(self) -> None:
         """See Watching."""

@@ -56,8 +56,9 @@ Step = Change | Moved | Listed | Lost | Covered | Scan
 def fold(notices: Iterable[Notice], own: Sequence[bytes] = ()) -> list[Step]:
     """What the notices say, in an order that is as true as theirs; nothing at or below the paths `own` is in it."""
     folding = _Folding()
+    inside = tuple(place.rstrip(b"/") + b"/" for place in own)
     for notice in notices:
-        match _outside(notice, own):
+        match _outside(notice, own, inside):
             case Touched() as touched:
                 folding.touch(touched)
             case Moved() as moved:
@@ -144,27 +145,23 @@ class _Folding:
         return self.steps
 
 
-def _outside(notice: Notice, own: Sequence[bytes]) -> Notice | None:
-    """The notice as far as it concerns others than the daemon itself.
+def _outside(notice: Notice, own: Sequence[bytes], inside: tuple[bytes, ...]) -> Notice | None:
+    """The notice as far as it concerns others than the daemon itself; what is `inside` its places begins so.
 
     That the places are there at all concerns who listed the directory that holds them.
     """
     if not own:
         return notice
     if isinstance(notice, Moved):
-        ours, theirs = _is_inside(notice.source, own), _is_inside(notice.path, own)
+        ours, theirs = notice.source.startswith(inside), notice.path.startswith(inside)
         if ours and theirs:
             return None
         if ours:
             return Touched(notice.path, What.CREATED, notice.is_dir)
         return Touched(notice.source, What.DELETED, notice.is_dir) if theirs else notice
     if isinstance(notice, Touched):
-        return None if _is_inside(notice.path, own) else notice
+        return None if notice.path.startswith(inside) else notice
     return None if any(is_under(notice.path, place) for place in own) else notice
-
-
-def _is_inside(path: bytes, own: Sequence[bytes]) -> bool:
-    return any(path != place and is_under(path, place) for place in own)
 
 
 def kind_of(whats: Sequence[What], now: State | None, was: State | None) -> MutationKind:

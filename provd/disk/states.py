@@ -104,6 +104,34 @@ def look_closely(path: bytes) -> State | Unlisted:
         return _unlisted(error)
 
 
+def look_and_sum(path: bytes, most: int, tick: float) -> tuple[State | Unlisted, bytes]:
+    """The same, with the raw digest of a regular file of up to `most` bytes that was not changed for `tick` seconds.
+
+    It is of the content while the file was as the state says; empty where it is to be had later, or not at all.
+    """
+    clock = coarse_clock()
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        return _unlisted(error), b""
+    state = state_of(found)
+    if state.sort != FILE or state.size > most or not most:
+        return state, b""
+    try:
+        if _is_young(found, clock, tick) or FileSystems().is_kernel(found.st_dev, path):
+            return state, b""
+        descriptor = _open(path)
+    except OSError:
+        return state, b""
+    try:
+        summed = _read(descriptor, found, most, tick)
+    except OSError:
+        return state, b""
+    finally:
+        os.close(descriptor)
+    return state, summed.digest if summed.state == state else b""
+
+
 def listing(path: bytes, mounts: Points = UNKNOWN) -> Iterator[Listing | Unlisted | None]:
     """Lists one directory: None after each slice of names, in the end what it holds."""
     try:
@@ -212,13 +240,20 @@ def _open(path: bytes) -> int:
 def _read(descriptor: int, found: os.stat_result, most: int, tick: float) -> Summed:
     clock = coarse_clock()
     before = os.fstat(descriptor)
-    young = tick > 0 and -_SECOND < clock - before.st_ctime_ns < tick * _SECOND  # not what a stepped clock left behind
-    if young or (before.st_dev, before.st_ino) != (found.st_dev, found.st_ino):
+    if _is_young(before, clock, tick) or (before.st_dev, before.st_ino) != (found.st_dev, found.st_ino):
         return Summed(Sum.MOVING)
     digest = _digest(descriptor, before.st_size, most)
     if digest is None or not _same(before, os.fstat(descriptor)):
         return Summed(Sum.MOVING)
     return Summed(Sum.DONE, digest, state_of(before))
+
+
+def _is_young(found: os.stat_result, clock: int, tick: float) -> bool:
+    """Whether it was changed less than `tick` seconds before `clock`, and not by a clock that was stepped since.
+
+    `clock` is read before the `stat`: what is written afterwards gets another stamp.
+    """
+    return tick > 0 and -_SECOND < clock - found.st_ctime_ns < tick * _SECOND
 
 
 def _digest(descriptor: int, size: int, most: int) -> bytes | None:

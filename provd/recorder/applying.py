@@ -79,7 +79,7 @@ class _Application(Rows):
     def _apply(self, item: Item) -> None:
         match item:
             case Looked(step=Change() as change):
-                self._change(change, item.now)
+                self._change(change, item.now, item.digest)
             case Looked(step=Moved() as moved):
                 self._move(moved, item)
             case Contents():
@@ -92,7 +92,7 @@ class _Application(Rows):
 
     # steps
 
-    def _change(self, change: Change, now: State | None) -> None:
+    def _change(self, change: Change, now: State | None, digest: bytes) -> None:
         path, row = change.path, self._files.get(change.path)
         whats = change.whats
         if now is None and row is None and not change.is_dir and not _NAMED & set(whats):
@@ -114,11 +114,11 @@ class _Application(Rows):
             if now is not None:
                 self.outcome.unsure[path] = None
             return
-        of = self._record(kind, path, now, row)
+        of = self._record(kind, path, now, row, digest=digest)
         if now is None:
             self._stays(path, row, of, is_dir=change.is_dir)
         else:
-            self._keep(path, now, of, row, made=What.CREATED in change.whats)
+            self._keep(path, now, of, row, made=What.CREATED in change.whats, digest=digest)
 
     def _move(self, moved: Moved, looked: Looked) -> None:
         """What was known at and below the source is known at the path instead, and nothing else is there."""
@@ -130,7 +130,7 @@ class _Application(Rows):
             self._drop_below(path, told=not early)
             if early:
                 self.outcome.inside.append(path)
-        of = self._record(MutationKind.MOVED, path, now, row, source)
+        of = self._record(MutationKind.MOVED, path, now, row, source, digest=looked.digest)
         self._supersede(target, path)
         self.outcome.unsure.pop(source, None)
         if row is not None and row.is_directory:
@@ -142,7 +142,7 @@ class _Application(Rows):
         elif target is not None:
             self._files.delete(path)
         if now is not None:
-            self._keep(path, now, of, row)
+            self._keep(path, now, of, row, digest=looked.digest)
         else:
             self._stays(path, row, of, is_dir=moved.is_dir)
         if moved.is_dir or (row is not None and row.is_directory):
@@ -182,7 +182,8 @@ class _Application(Rows):
             elif row is None and silent:
                 fill.append((name, now))
             else:
-                self._differs(start + name, now, row, found.origin, silent=silent)
+                digest = found.digests.get(name, b"")
+                self._differs(start + name, now, row, found.origin, silent=silent, digest=digest)
         self._missing(found, known)
         self._files.fill(found.directory, fill)
         self._left -= len(fill)
@@ -210,7 +211,9 @@ class _Application(Rows):
         assert row is not None
         return row
 
-    def _differs(self, path: bytes, now: State, row: Row | None, origin: Origin, *, silent: bool) -> None:
+    def _differs(
+        self, path: bytes, now: State, row: Row | None, origin: Origin, *, silent: bool, digest: bytes
+    ) -> None:
         self._spend(0)
         if silent and row is not None and row.state == UNKNOWN and now.sort == DIRECTORY:
             self._files.put(path, msgspec.structs.replace(row, state=now))  # only its name was known
@@ -219,8 +222,8 @@ class _Application(Rows):
             self._drop_below(path, origin=origin)
         was = None if row is None or row.state == UNKNOWN else row.state
         what = What.CREATED if was is None else What.MODIFIED
-        of = self._record(kind_of((what,), now, was), path, now, row, origin=origin)
-        self._keep(path, now, of, row, made=was is None or was.sort != now.sort)
+        of = self._record(kind_of((what,), now, was), path, now, row, origin=origin, digest=digest)
+        self._keep(path, now, of, row, made=was is None or was.sort != now.sort, digest=digest)
         if now.sort == DIRECTORY:
             self.outcome.below.append(path)
 

@@ -34,6 +34,10 @@ class Barriers:
         self._doubts = doubts
         self._waiting: list[_Barrier] = []
 
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
+
     @property
     def press(self) -> bool:
         """Whether somebody waits for nothing but doubts."""

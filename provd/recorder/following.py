@@ -50,11 +50,14 @@ class Rows:
         row: Row | None,
         source: bytes | None = None,
         origin: Origin = Origin.WATCH,
+        digest: bytes = b"",
     ) -> int:
-        """Appends a mutation of what `row` was known of; returns its position."""
+        """Appends a mutation of what `row` was known of; returns its position. `digest` is the raw one, if known."""
         regular = now is not None and now.sort == FILE
         state = DigestState.PENDING if regular else None
-        if now is not None and regular and now.size > BIGGEST:
+        if digest:
+            state = DigestState.DONE
+        elif now is not None and regular and now.size > BIGGEST:
             state = DigestState.UNREADABLE
         of = self._writer.append(
             Mutation(
@@ -64,7 +67,7 @@ class Rows:
                 source,
                 now.mtime_ns if now is not None and regular else None,
                 now.size if now is not None and regular else None,
-                None,
+                f"xxh3:{digest.hex()}" if digest else None,
                 state,
                 origin,
                 # What a scan finds may have been done before the action began.
@@ -84,13 +87,16 @@ class Rows:
             self.outcome.superseded.append(row.of)
             self._left -= 1
 
-    def _keep(self, path: bytes, now: State, of: int, row: Row | None, *, made: bool = False) -> None:
+    def _keep(
+        self, path: bytes, now: State, of: int, row: Row | None, *, made: bool = False, digest: bytes = b""
+    ) -> None:
         """Makes the row of a path say what was found there. `made`: nothing was in it when it was recorded."""
         if row is not None and row.state.sort != now.sort:
             row = None
         self._above(path)
         if now.sort != DIRECTORY:
-            self._files.put(path, Row(now, of, pending=now.sort == FILE and now.size <= BIGGEST))
+            pending = now.sort == FILE and now.size <= BIGGEST and not digest
+            self._files.put(path, Row(now, of, pending=pending, digest=digest))
             return
         number, listed = (0, False) if row is None else (row.number, row.listed)
         new = row is None or row.state == UNKNOWN

@@ -43,11 +43,12 @@ class _Waiting(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What hashing gave for the mutation `of` of a path, as the path was then."""
+    """What hashing gave for the mutation `of` of a path, as the path was then. `again`: it was read before, in vain."""
 
     of: int
     path: bytes
     summed: Summed
+    again: bool = False
 
 
 class Kept(msgspec.Struct):
@@ -77,7 +78,7 @@ class Keep:
         return kept
 
     def _keep(self, writer: Writer, files: Files, result: Result, row: Row, kept: Kept) -> None:
-        of, path, found = result
+        of, path, found, again = result
         if found.sum is not Sum.DONE:
             if not self._quiet and found.sum is Sum.GONE:
                 kept.again.append(of)
@@ -91,7 +92,9 @@ class Keep:
         text, state = f"xxh3:{found.digest.hex()}", found.state
         assert state is not None
         if state != row.state:
-            if not self._quiet:  # what waits will tell
+            # Where a file is cut short it has its new size before its new times, and before anybody is told.
+            halfway = not again and (state.ino, state.ctime_ns) == (row.state.ino, row.state.ctime_ns)
+            if halfway or not self._quiet:  # what waits will tell
                 kept.again.append(of)
                 return
             writer.append(Hashed(writer.now, of, path, None, DigestState.SUPERSEDED))
@@ -214,7 +217,7 @@ class Hashing:
                 self._waiting[of] = _Waiting(waiting.path, self._later(), waiting.tries + 1)
             else:
                 left -= found.state.size if found.state is not None else 0
-                some.append(Result(of, waiting.path, found))
+                some.append(Result(of, waiting.path, found, waiting.tries > 0))
         return some
 
     def now(self, of: int, path: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What the watcher tells, in order: taken early, taken in batches, or looked at ahead.
+"""What the watcher tells, in order: taken in batches, or looked at ahead.
 
 Rule: reading is cheap and is done often; what was taken ahead is recorded before what comes later.
 """
@@ -10,10 +10,13 @@ from typing import Final
 from provd.core.notice import Notice
 from provd.watch.base import Watcher
 
-_EARLY: Final = 64
-"""Notices that are taken at a wake-up."""
 _AHEAD: Final = 4096
 """Notices that are looked at before they are recorded, at most."""
+
+
+_EACH: Final = 32
+"""Bytes of an event, about."""
+_MUCH: Final = 512 * _EACH
 
 
 class Intake:
@@ -30,16 +33,13 @@ class Intake:
         return self._watcher.read()
 
     def wake(self) -> bool:
-        """Reads, and takes a few notices where a directory was made; whether it was.
-
-        It is to be watched at once: what is made in it before that is not seen.
-        """
+        """Reads, and has done what cannot wait; whether so much waits that some should be taken at once."""
         self._watcher.read()
-        if not self._watcher.pressing():
-            return False
-        if not self._early:
-            self._early = self._watcher.take(_EARLY)
-        return True
+        return self._watcher.pressing()
+
+    def is_much(self) -> bool:
+        """Whether more waits than one batch of the pump records in a moment."""
+        return self._watcher.read() > _MUCH or len(self._early) > _MUCH // _EACH
 
     def waits(self) -> bool:
         """Reads; whether anything waits."""

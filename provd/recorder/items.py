@@ -28,18 +28,23 @@ class Counters(msgspec.Struct):
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """A step and what its path names now. `again`: something lies where it was moved away from."""
+    """A step and what its path names now. `again`: something lies where it was moved away from.
+
+    `digest` is the raw one of the content that was read while the path was as `now` says, empty where none was.
+    """
 
     step: Change | Moved
     now: State | None
     again: bool = False
+    digest: bytes = b""
 
 
 class Contents(msgspec.Struct, frozen=True):
     """What a directory held: all its names from `low` on and before `high`.
 
     Names in `but` are told elsewhere; names in `aside` are there, and nobody wants to know them. `last`: all names are
-    known with these. `guarded`: it counts only where the directory was listed before.
+    known with these. `guarded`: it counts only where the directory was listed before. `digests` has the raw ones of
+    contents that were read while the names were as they say.
     """
 
     directory: bytes
@@ -52,6 +57,7 @@ class Contents(msgspec.Struct, frozen=True):
     origin: Origin = Origin.WATCH
     last: bool = True
     guarded: bool = False
+    digests: dict[bytes, bytes] = {}
 
 
 Item = Looked | Contents | Gap | Coverage

@@ -7,34 +7,49 @@ now. Small slices in the loop, and the kernel's queue is read between them; wher
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from provd.core.mutation import Change, Listed, State, Step
+import msgspec
+
+from provd.core.mutation import FILE, Change, Listed, State, Step
 from provd.core.notice import Covered, Lost, Moved, Scan
 from provd.core.records import Coverage, Gap
-from provd.disk.states import MOUNTED, Unlisted, look, look_closely
+from provd.disk.states import MOUNTED, Unlisted, look, look_and_sum
 from provd.disk.workers import Workers
-from provd.recorder.items import Item, Looked
+from provd.recorder.items import Contents, Item, Looked
 from provd.recorder.renames import Renames
 from provd.recorder.scanning import Scanning
 
-SLICE: Final = 64
-"""Paths that are looked at in one go."""
+SLICE: Final = 0.0005
+"""Seconds for which paths are looked at in one go."""
 MISSED: Final = "something may have come and gone here unseen"
 _PATIENCE: Final = 2.0
 
 
 class Looking:
-    """Looks at paths. `read` reads what the system has to tell."""
+    """Looks at paths. `read` reads what the system has to tell.
+
+    A file of up to `most()` bytes to which nothing happened for `rest()` seconds is hashed where it is looked at.
+    """
 
     def __init__(
-        self, workers: Workers, scanning: Scanning, now: Callable[[], int], read: Callable[[], object]
+        self,
+        workers: Workers,
+        scanning: Scanning,
+        now: Callable[[], int],
+        read: Callable[[], object],
+        rest: Callable[[], float],
+        most: Callable[[], int],
     ) -> None:
         self._workers = workers
         self._scanning = scanning
         self._now = now
         self._read = read
+        self._rest = rest
+        self._most = most
+        self._end = 0.0
         # By the paths that hold when all of the batch has happened: directories that were looked in, or not found.
         self._seen: dict[bytes, None] = {}
         self._gone: list[bytes] = []
@@ -47,9 +62,7 @@ class Looking:
         self._seen, self._gone = {}, []
         far = await self._look_apart(steps, way)
         for number, step in enumerate(steps):
-            if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
-                self._read()
+            await self._turn()
             match step:
                 case Change() | Moved():
                     items.append(self._look(step, way.now(step.path, number), far))
@@ -68,6 +81,13 @@ class Looking:
                     after.append(step)
         return items, after
 
+    async def _turn(self) -> None:
+        """Where a slice is over, others have their turn."""
+        if time.perf_counter() > self._end:
+            await asyncio.sleep(0)
+            self._read()
+            self._end = time.perf_counter() + SLICE
+
     def _look(self, step: Change | Moved, path: bytes, far: dict[bytes, State | None] | None) -> Looked | Gap:
         directory = path.rpartition(b"/")[0] or b"/"
         if directory not in self._seen:
@@ -75,18 +95,29 @@ class Looking:
             self._scanning.touched(directory)
         if far is not None:
             return Looked(step, far.get(path), isinstance(step, Moved) and far.get(step.source) is not None)
-        now = look_closely(path)
+        now, digest = look_and_sum(path, self._most(), self._rest())
         if isinstance(now, Unlisted) and not now.gone:  # nobody may look, or the path is too long: it is not gone
             return Gap(self._now(), directory, f"a name in it cannot be looked at: {now.why}")
         there = None if isinstance(now, Unlisted) else now
-        return Looked(step, there, isinstance(step, Moved) and look(step.source) is not None)
+        return Looked(step, there, isinstance(step, Moved) and look(step.source) is not None, digest)
 
     async def _list(self, step: Listed, path: bytes) -> Sequence[Item]:
         self._seen[path] = None
         found = await self._scanning.list_for(step.path, step.but, path)
         if found is None:
             self._gone.append(path)
-        return found or ()
+        return [await self._summed(item, path) if isinstance(item, Contents) else item for item in found or ()]
+
+    async def _summed(self, contents: Contents, path: bytes) -> Contents:
+        """The same with digests, as far as they can be had by now; `path` is where the directory is."""
+        prefix, digests = path.rstrip(b"/") + b"/", {}
+        for name, state in contents.names.items():
+            if state.sort == FILE and name not in contents.but and state.size <= self._most():
+                await self._turn()
+                now, digest = look_and_sum(prefix + name, self._most(), self._rest())
+                if now == state:
+                    digests[name] = digest
+        return msgspec.structs.replace(contents, digests=digests)
 
     def settle(self) -> None:
         """The items are written: later notices may say that what was looked at was something else."""

@@ -18,26 +18,27 @@ from provd.core.dependency import is_under
 from provd.core.mutation import fold
 from provd.core.notice import Lost, Moved, Notice, Scan
 from provd.core.records import ALL
+from provd.disk.states import TICK
 from provd.disk.workers import Workers
 from provd.recorder.applying import Apply, Forget
 from provd.recorder.barriers import Barriers
-from provd.recorder.hashing import Hashing, Keep, Result
+from provd.recorder.hashing import Hashing, Keep
 from provd.recorder.intake import Intake
 from provd.recorder.items import Counters, Item, NotWrittenError, Outcome, named
 from provd.recorder.looking import Looking
 from provd.recorder.owing import Owing, unwritten
 from provd.recorder.scanning import Scanning
+from provd.recorder.waking import Waking
 from provd.store import Store, Writer
 from provd.watch.base import Ignored, Watcher
 
-BATCH: Final = 512
+BATCH: Final = 1024
 """Notices that are taken at once."""
-REARM: Final = 0.005
-"""Seconds after a wake-up until the next one: what comes in between is taken together."""
+_MANY: Final = 64
+"""Notices of one batch from which on more is expected."""
+AT_ONCE: Final = 1 << 16
+"""Bytes of a file whose digest goes into the record of what happened to it, where it is at rest by then."""
 _LONGEST: Final = 30.0
-
-PACE: Final = 0.02
-"""Seconds for which what happened may wait for more of its kind, where nobody asks and no directory was made."""
 
 T = TypeVar("T")
 log = structlog.get_logger("pump")
@@ -68,21 +69,19 @@ class Pump:
         self._now = now
         self._roots = roots
         self.counters = Counters()
-        self.scanning = Scanning(workers, self._write, self._intake.waits, self.kick, own)
+        self.scanning = Scanning(workers, self._write, self._waits, self.kick, own)
         self.scanning.lister.ignored = ignored
         self.scanning.coverage = self._coverage
         self.scanning.now = now
         self.scanning.begun = self._begun
         self.scanning.ahead = self._intake.ahead
-        self._looking = Looking(workers, self.scanning, now, watcher.read)
         self.hashing = Hashing(workers, self.kick)
+        self._looking = Looking(workers, self.scanning, now, watcher.read, self._ripe, self._at_once)
         self.owing = Owing(store, self._paid)
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self._closed = False
-        self._descriptors: list[int] = []
-        self._arming: asyncio.TimerHandle | None = None
-        self._pacing: asyncio.TimerHandle | None = None
+        self._waking = Waking(self._intake.wake, self.kick, self._presses)
         self._barriers = Barriers(self.scanning.doubts)
         self._settling: list[asyncio.Future[None]] = []
         self._forgets: list[tuple[bytes, tuple[bytes, ...], asyncio.Future[None]]] = []
@@ -92,9 +91,8 @@ class Pump:
     # what the daemon calls
 
     def start(self, loop: asyncio.AbstractEventLoop, descriptors: Iterable[int] | None = None) -> None:
-        """Watches the watcher's descriptors; the first wake-up is answered at once, the next one a little later."""
-        self._descriptors = [fd for fd in descriptors or (self._watcher.fileno(),) if fd >= 0]
-        self._arm(loop)
+        """Watches the watcher's descriptors."""
+        self._waking.start(loop, list(descriptors or (self._watcher.fileno(),)))
         self.wake()
 
     def wake(self) -> None:
@@ -103,14 +101,15 @@ class Pump:
         self.kick()
 
     def read(self) -> None:
-        """Reads what the system has to tell; it is processed in the background."""
+        """Reads what the system has to tell; it is processed in the background, where nobody waits for that."""
         if self._watcher.read():
-            self.kick()
+            self._waking.soon()
 
     def kick(self) -> None:
         """Has the task look whether there is something to do."""
         if self._closed:
             return
+        self._waking.hurry()
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._work())
         else:
@@ -131,6 +130,10 @@ class Pump:
     def is_recorded(self) -> bool:
         """Whether all that was read is durable in the log, and nothing was lost of which no gap tells yet."""
         return self.idle and not self.owing and not self.scanning.doubts
+
+    def is_behind(self) -> bool:
+        """Whether more waits to be recorded than takes a moment."""
+        return self._waking.burst or self._taken >= _MANY or self._intake.is_much()
 
     async def scan(self, path: bytes, *, first: bool = False) -> None:
         """Compares the tree at `path` with the table and records what differs.
@@ -188,12 +191,7 @@ class Pump:
     def close(self) -> None:
         """Ends all work; what was read and not recorded is told by the gap of the next run."""
         self._closed = True
-        loop = asyncio.get_running_loop()
-        for fd in self._descriptors:
-            loop.remove_reader(fd)
-        for timer in (self._arming, self._pacing):
-            if timer is not None:
-                timer.cancel()
+        self._waking.close()
         self.scanning.close()
         self.hashing.close()
         self.owing.close()
@@ -203,25 +201,6 @@ class Pump:
         self._barriers.refuse()
         for waiting in (*self._settling, *(future for *_, future in self._forgets)):
             _answer(waiting, value=None)
-
-    # waking
-
-    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
-        for fd in self._descriptors:
-            loop.add_reader(fd, self._woken, loop)
-
-    def _woken(self, loop: asyncio.AbstractEventLoop) -> None:
-        for fd in self._descriptors:
-            loop.remove_reader(fd)
-        self._arming = loop.call_later(REARM, self._arm, loop)
-        if self._intake.wake():
-            self.kick()
-        elif self._pacing is None:
-            self._pacing = loop.call_later(PACE, self._due)
-
-    def _due(self) -> None:
-        self._pacing = None
-        self.kick()
 
     # the task
 
@@ -258,8 +237,11 @@ class Pump:
     async def _notices(self) -> bool:
         """Records a batch of what has happened; False where nothing waits, and then nothing else had its turn."""
         await faults.stall("pump.take")
+        await self._waking.pause()
         newest = self._barriers.newest
         notices, all_taken = self._intake.take(BATCH)
+        self._taken = len(notices)
+        await self._waking.ripen(self._ripe(), burst=len(notices) >= _MANY)
         if notices:
             await self._record(notices)
         elif not all_taken:
@@ -267,8 +249,27 @@ class Pump:
         self._barriers.recorded(newest, true=not self.owing, all_taken=all_taken)
         return not all_taken or bool(notices)
 
+    def _waits(self) -> bool:
+        """Reads; whether anything or anybody waits."""
+        return self._intake.waits() or bool(self._barriers)
+
+    def _ripe(self) -> float:
+        """Seconds after which a file that nothing happened to may be hashed where it is looked at."""
+        return min(self.rest, TICK)
+
+    def _at_once(self) -> int:
+        """Bytes of a file that is hashed before it is recorded: who waits for records does not wait for digests."""
+        return 0 if self._awaited() else AT_ONCE
+
+    def _presses(self) -> bool:
+        """Whether there is a reason to go on at once."""
+        return self._awaited() or self._intake.is_much()
+
+    def _awaited(self) -> bool:
+        """Whether somebody waits for what this task does, or it has more to do than to record."""
+        return bool(self._barriers or self._settling or self._forgets or self.scanning.busy)
+
     async def _record(self, notices: list[Notice]) -> None:
-        self._taken = len(notices)
         scopes = {place for notice in notices for place in _places(notice)}
         try:
             items, after = await self._looking.items(fold(notices, self._own))
@@ -350,7 +351,7 @@ class Pump:
         found = await self.hashing.read(self._intake.waits)
         if not found:
             return False
-        results = [Result(of, self.hashing.now(of, path), summed) for of, path, summed in found]
+        results = [result._replace(path=self.hashing.now(result.of, result.path)) for result in found]
         try:
             kept = await self._written(Keep(results, quiet=not self._intake.waits() and not self._intake.left()))
         except Exception as error:  # noqa: BLE001  the rows still say pending, and the next scan takes them up

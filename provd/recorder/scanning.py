@@ -28,6 +28,8 @@ _DOUBTFUL: Final = 16
 _FORGIVEN: Final = 60.0
 _REMEMBERED: Final = 1000
 _LONGEST: Final = 30.0
+_AHEAD: Final = 8
+"""Pieces of a tree that are compared in one go, where nothing happens meanwhile."""
 
 log = structlog.get_logger("pump")
 
@@ -258,6 +260,30 @@ class Scanning:
             scan.stack.append(scan.path)
 
     async def _visit(self, scan: Scan) -> bool:
+        """Compares some of the tree; what is listed next is listed while what was listed before is written.
+
+        All of it is written when this returns, and that is before anything is taken of what happened meanwhile.
+        """
+        writing: asyncio.Future[list[Outcome]] | None = None
+        more: bool | None = True
+        try:
+            for _ in range(_AHEAD):
+                items, more = await self._list_some(scan)
+                if writing is not None:
+                    await writing
+                writing = asyncio.ensure_future(self._apply(items)) if items else None
+                if not more or not scan.stack:
+                    break
+        finally:
+            if writing is not None:
+                await writing
+        return more is not None
+
+    async def _list_some(self, scan: Scan) -> tuple[list[Item], bool | None]:
+        """What about a CHUNK of names are, and whether more can be listed before others have their turn.
+
+        None where a thread lists what comes next.
+        """
         items: list[Item] = []
         size, turn = 0, SLICE
         while scan.stack and size < CHUNK:
@@ -268,11 +294,11 @@ class Scanning:
             if self.lister.may_hang(directory):
                 if items:
                     scan.stack.append(directory)
-                    break
+                    return items, True
                 found = self.lister.apart(directory)
                 if found is None:
                     scan.stack.append(directory)
-                    return False
+                    return items, None
             else:
                 found = await self.lister.in_slices(directory)
             if isinstance(found, Listing):
@@ -285,9 +311,8 @@ class Scanning:
             elif not found.gone:
                 log.info("a directory cannot be listed", path=os.fsdecode(directory), why=found.why)
             if self._waits():
-                break
-        await self._apply(items)
-        return True
+                return items, False
+        return items, True
 
     async def _end(self, scan: Scan) -> None:
         if scan.first:

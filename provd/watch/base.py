@@ -71,7 +71,7 @@ class Watcher(Protocol):
         ...
 
     def pressing(self) -> bool:
-        """Whether what was read should be taken at once, since a directory was made that is not watched yet."""
+        """Does what of what was read cannot wait, and tells nothing yet; whether the rest should be taken at once."""
         ...
 
     def waiting(self) -> bool:

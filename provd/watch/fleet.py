@@ -157,8 +157,8 @@ class Fleet:
         return [self._doubted(notice) if isinstance(notice, Covered) else notice for notice in notices]
 
     def pressing(self) -> bool:
-        """Whether what was read should be taken at once."""
-        return any(watcher.pressing() for watcher in self._watchers.values())
+        """Has each do what cannot wait; whether what was read should be taken at once."""
+        return sum(watcher.pressing() for watcher in self._watchers.values()) > 0
 
     def waiting(self) -> bool:
         """Whether something that was read, or what follows from it, is not taken yet."""

@@ -28,6 +28,10 @@ _SILENT: Final = 512
 _STORM: Final = 20_000
 """Events after which directories are looked at though more events wait."""
 _RETRIED: Final = 256
+_EACH: Final = 32
+"""Bytes for which a notice stands that waits to be taken."""
+_AHEAD: Final = 8192
+"""Notices that wait for who takes them; above that directories are not looked at before some are taken."""
 
 
 class InotifyWatcher:
@@ -119,7 +123,7 @@ class InotifyWatcher:
             self._awake = False
             os.eventfd_read(self._wake)
         try:
-            return self._memory.read()
+            return self._memory.read() + len(self._places.told) * _EACH
         except Exception as error:  # noqa: BLE001
             self._fault(error)
             return 0
@@ -140,8 +144,8 @@ class InotifyWatcher:
             self._take(limit)
         except Exception as error:  # noqa: BLE001
             self._fault(error)
-        told = self._places.told
-        self._places.told = []
+        places = self._places
+        told, places.told = places.told[:limit], places.told[limit:]
         self._events.taken()
         if not told:
             if self._fresh and not self.busy:
@@ -151,8 +155,16 @@ class InotifyWatcher:
         return told
 
     def pressing(self) -> bool:
-        """Whether a directory was made or came, or the last `take` left work."""
-        return self._memory.pressing() or bool(self._places.told or self._places.work)
+        """Watches at once the directories that were made or came; whether that is not done, or too much waits.
+
+        What is made in a directory before it is watched is not seen. What there is to tell waits for `take`.
+        """
+        try:
+            if self._memory.pressing() or self._places.work:
+                self._take(_AHEAD)
+        except Exception as error:  # noqa: BLE001
+            self._fault(error)
+        return bool(self._places.work) or len(self._places.told) >= _AHEAD
 
     def waiting(self) -> bool:
         """Whether events, or directories that they named, are not taken yet; what is looked at anew is not meant."""

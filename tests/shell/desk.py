@@ -45,7 +45,7 @@ class Scripted:
         self.roots: Sequence[bytes] = roots
         self.lost: list[Uncovered] = []
         self.told: list[Record] = []
-        self.slow = False
+        self.slow = self.behind = False
         self.reads = self.scans = self.barriers = 0
         self.timeouts: list[float | None] = []
         self.at_barrier: Callable[[int], None] = lambda _: None
@@ -62,6 +62,9 @@ class Scripted:
 
     def is_recorded(self) -> bool:
         return True
+
+    def is_behind(self) -> bool:
+        return self.behind
 
     async def recorded(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
         self.barriers += 1

@@ -35,6 +35,36 @@ def test_the_answer_right_after_a_write_names_it(desk: Desk, watch: Scripted) ->
     run(desk, work)
 
 
+def test_in_a_burst_the_verdict_does_not_wait_for_the_record_that_explains_it(desk: Desk, watch: Scripted) -> None:
+    async def work() -> None:
+        await desk.put("k", deps=["file:f"], as_of="put")
+        (desk.root / "f").write_text("two")
+        watch.told = [Mutation(1, MutationKind.MODIFIED, desk.path("f"), size=3)]
+        watch.timeouts, watch.behind = [], True
+
+        (item,) = (await desk.check("k"))["evidence"]
+
+        assert (item["why"], item.get("mutation"), watch.timeouts) == ("changed", None, [])
+
+    run(desk, work)
+
+
+def test_in_a_burst_a_record_that_may_change_the_verdict_is_waited_for(desk: Desk, watch: Scripted) -> None:
+    async def work() -> None:
+        clock = (await desk.responder.clock())["clock"]
+        (desk.root / "f").write_text("two")
+        watch.lost = [Uncovered(desk.path("f"), "for the test")]
+        await desk.put("k", deps=["file:f"], fetched_at=clock)
+        watch.told = [Mutation(1, MutationKind.MODIFIED, desk.path("f"), size=3)]
+        watch.timeouts, watch.behind = [], True
+
+        told = await desk.check("k")
+
+        assert (told["verdict"], told["why"]) == ("dirty", "touched")
+
+    run(desk, work)
+
+
 def test_the_newest_record_tells_whether_action_or_mutation(desk: Desk) -> None:
     async def work() -> None:
         await desk.put("k", deps=["file:f"], as_of="put")

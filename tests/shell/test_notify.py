@@ -240,7 +240,7 @@ def test_a_start_that_migrates_a_store_asks_for_more_time(manager: Manager) -> N
         told = []
         while "READY" not in (heard := manager.heard()):
             told.append(heard)
-        assert told == [{"EXTEND_TIMEOUT_USEC": "600000000"}] * 3  # before the copy, after it, after the one step
+        assert told == [{"EXTEND_TIMEOUT_USEC": "600000000"}] * 4  # before the copy, after it, after each of two steps
         assert daemon.stop() == 0
     finally:
         daemon.close()

@@ -14,7 +14,7 @@ from provd.core import errors
 from provd.core.notice import Touched
 from provd.core.records import Coverage, Gap, Mutation, Origin
 from provd.disk import states
-from provd.recorder import lister, looking, mutations
+from provd.recorder import lister, looking, mutations, waking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,13 +100,13 @@ def test_records_that_the_store_refused_are_a_gap_as_soon_as_it_takes_one(tmp_pa
     play(tmp_path, body)
 
 
-@pytest.mark.parametrize("at", ["fold", "look_closely", "step", "read"])
+@pytest.mark.parametrize("at", ["fold", "look_and_sum", "step", "read"])
 def test_a_fault_of_its_own_is_a_gap_and_the_work_goes_on(tmp_path: Path, at: str) -> None:
     async def body(scene: Scene) -> None:
         head = await scene.begin("a")
         scene.write("a", b"new")
         scene.touch("a")
-        place = {"fold": mutations, "look_closely": looking, "step": scene.pump.scanning, "read": scene.pump.hashing}[
+        place = {"fold": mutations, "look_and_sum": looking, "step": scene.pump.scanning, "read": scene.pump.hashing}[
             at
         ]
         with mock.patch.object(place, at, side_effect=ZeroDivisionError("oh")):
@@ -202,7 +202,7 @@ def test_the_descriptor_wakes_the_pump_and_is_left_alone_for_a_moment(tmp_path: 
             watcher.was_read.clear()
             await scene.pump.settled()
         first, second = watcher.read_at
-        assert second - first >= mutations.REARM * 0.9
+        assert second - first >= waking.REARM * 0.9
         assert len(scene.mutations()) == 2
 
     play(tmp_path, body, watcher=watcher)

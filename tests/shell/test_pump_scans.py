@@ -16,6 +16,8 @@ from provd.core.notice import Covered, Lost, Scan
 from provd.core.records import Coverage, Gap, Mutation, Origin
 from provd.disk import states
 from provd.recorder import following, lister
+from provd.recorder import scanning as scanning_module
+from provd.recorder.items import Contents
 from provd.store.files import Files
 
 if TYPE_CHECKING:
@@ -284,5 +286,65 @@ def test_a_root_that_was_removed_is_forgotten_without_records_but_not_a_root_ins
         await scene.pump.forget(scene.path("in/root"))
         assert scene.store.head == head
         assert scene.path("in/root") not in scene.table()
+
+    play(tmp_path, body)
+
+
+def test_what_is_listed_next_is_listed_while_what_was_listed_before_is_written(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        for name in "abc":
+            scene.write(f"{name}/f")
+        scanning, listed, order = scene.pump.scanning, [], []
+        real_list, real_apply = scanning.lister.in_slices, scanning._apply
+        second = asyncio.Event()
+
+        async def list_one(directory: bytes) -> Any:
+            listed.append(directory)
+            if len(listed) == 2:
+                second.set()
+            return await real_list(directory)
+
+        async def apply(items: Any) -> Any:
+            if listed:
+                await asyncio.wait_for(second.wait(), 60)
+            order.append([scene.name(item.directory) for item in items if isinstance(item, Contents)])
+            return await real_apply(items)
+
+        with (
+            mock.patch.object(scanning, "_apply", apply),
+            mock.patch.object(scanning.lister, "in_slices", list_one),
+            mock.patch.object(scanning_module, "CHUNK", 1),
+        ):
+            await scene.begin()
+        assert order[1:5] == [[""], ["a"], ["b"], ["c"]], "and each is written after the one above it"
+        assert same(scene.table(), on_disk(scene.root))
+
+    play(tmp_path, body)
+
+
+def test_who_waits_does_not_wait_for_all_that_could_be_compared(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        for name in "abcdefgh":
+            scene.write(f"{name}/f")
+        listed: list[bytes] = []
+        real = scene.pump.scanning.lister.in_slices
+        barriers: list[asyncio.Future[bool]] = []
+        seen: list[int] = []
+
+        async def list_one(directory: bytes) -> Any:
+            listed.append(directory)
+            if not barriers:
+                barriers.append(asyncio.ensure_future(scene.pump.recorded()))
+                barriers[0].add_done_callback(lambda _: seen.append(len(listed)))
+                await asyncio.sleep(0)
+            return await real(directory)
+
+        with (
+            mock.patch.object(scene.pump.scanning.lister, "in_slices", list_one),
+            mock.patch.object(scanning_module, "CHUNK", 1),
+        ):
+            await scene.begin()
+        assert await barriers[0]
+        assert seen[0] < 5, "of nine directories"
 
     play(tmp_path, body)

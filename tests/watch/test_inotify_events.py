@@ -11,6 +11,7 @@ import pytest
 from inotify_driving import Mirror, add, directories, disk, drain, exchange, mkdir, named, of, touched, watching, write
 
 from provd.core.notice import Appeared, Lost, Moved, What
+from provd.watch import inotify
 from provd.watch.inotify import InotifyWatcher
 
 COARSE = 5
@@ -317,6 +318,35 @@ def test_few_notices_are_taken_where_few_are_asked_for(root: bytes) -> None:
             sizes.append(len(told))
         assert len(sizes) >= 40 / 5
         assert max(sizes) == 5
+
+
+def test_a_new_directory_is_watched_at_once_and_what_happened_is_told_when_it_is_taken(root: bytes) -> None:
+    with watching(root) as watcher:
+        write(root + b"/f")
+        mkdir(root + b"/new")
+        watcher.read()
+        assert not watcher.pressing(), "nothing is left that cannot wait"
+        assert root + b"/new" in directories(watcher, root)
+        write(root + b"/new/f")
+        assert watcher.waiting()
+        told = drain(watcher)
+        assert touched(told)[:2] == [(root + b"/f", What.MODIFIED), (root + b"/new", What.CREATED)]
+        assert of(Appeared, told) == [Appeared(root + b"/new")]
+        assert touched(told)[2:] == [(root + b"/new/f", What.CREATED), (root + b"/new/f", What.MODIFIED)]
+
+
+def test_where_much_waits_to_be_taken_it_presses(root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inotify, "_AHEAD", 3)
+    with watching(root) as watcher:
+        mkdir(root + b"/new")
+        for index in range(4):
+            write(root + b"/%d" % index)
+        watcher.read()
+        assert watcher.pressing()
+        assert len(watcher.take(2)) == 2, "no more than was asked for"
+        drain(watcher)
+        assert root + b"/new" in directories(watcher, root)
+        assert not watcher.pressing()
 
 
 def test_reading_counts_what_waits_and_takes_nothing_away(root: bytes) -> None:

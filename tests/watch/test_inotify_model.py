@@ -27,7 +27,7 @@ _KINDS = ["mkdir", "mkdirs", "rmdir", "write", "unlink", "rename", "rename", "ex
 Action = tuple[str, bytes, bytes]
 _ACTIONS = st.one_of(
     st.tuples(st.sampled_from(_KINDS), _PLACES, _PLACES),
-    st.tuples(st.sampled_from(["read", "take", "take few", "drain"]), st.just(b""), st.just(b"")),
+    st.tuples(st.sampled_from(["read", "press", "take", "take few", "drain"]), st.just(b""), st.just(b"")),
 )
 
 
@@ -78,6 +78,9 @@ class Run:
         match kind:
             case "read":
                 self.watcher.read()
+            case "press":
+                self.watcher.read()
+                self.watcher.pressing()
             case "take" | "take few":
                 self.hear(self.watcher.take(512 if kind == "take" else 1))
             case "drain":
@@ -139,7 +142,7 @@ def test_after_many_operations_the_tree_and_what_was_told_are_what_the_disk_hold
     random = Random(seed)
     with running() as run:
         for _ in range(200):
-            kind = random.choice([*_KINDS, *_KINDS, "read", "take", "take few", "take few", "drain"])
+            kind = random.choice([*_KINDS, *_KINDS, "read", "press", "take", "take few", "take few", "drain"])
             run.step(kind, some_place(random), some_place(random))
         run.settle()
 
@@ -154,6 +157,8 @@ def test_while_another_process_changes_everything_nothing_is_missed(seed: int) -
             while writer.poll() is None:
                 if random.random() < 0.7:
                     run.watcher.read()
+                if random.random() < 0.3:
+                    run.watcher.pressing()
                 if random.random() < 0.7:
                     run.mirror.apply(run.watcher.take(random.choice([1, 20, 512])))
         assert writer.returncode == 0
