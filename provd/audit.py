@@ -16,31 +16,26 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from provd.believed import SILENT, Mismatch, Read, Rereader, State, believed_by_entries
+from provd.core import errors
 from provd.core.dependency import Kind, up_to
-from provd.core.entry import lies_in
 from provd.core.mutation import DIRECTORY, FILE, LINK
-from provd.core.reading import Found, Reading, Signature
+from provd.core.reading import Reading
 from provd.core.records import wire_name
-from provd.core.verdict import reading_of
 from provd.disk import Workers
 from provd.disk.states import MOUNTED, Unlisted, listing_at_once, state_of
 from provd.store import Store, View
 
-_SLICE: Final = 256
-"""Files that are read at once."""
 _DIRECTORIES: Final = 16
 """Directories that are listed and compared at once."""
 _ROUNDS: Final = 3
 _IS_DIRECTORY: Final = True
-_PATIENCE: Final = 600.0
 _LISTING: Final = 30.0
 MOST_TOLD: Final = 64
 """Places that were not looked at and are named; all are counted."""
 MOST_COUNTED: Final = 100_000
 """Rows that are counted for a status."""
-TRACELESS: Final = "content changed and stat did not"
 UNCOVERED: Final = ": the place is not wholly watched"
-SILENT: Final = "its file system does not answer"
 APART: Final = "on it lies another file system, which may hang and is not watched"
 RESTLESS: Final = "it changed each time that it was looked at"
 GONE: Final = "the root is gone"
@@ -49,8 +44,6 @@ BESIDE: Final = "no root holds it: only the roots in it were looked at"
 IGNORED: Final = "the rules of its root leave it out, so the log knows nothing of it"
 ALL_IGNORED: Final = "the rules of the root leave out all that is in it"
 
-State = tuple[str, int, int, int, int]
-"""The parts of a `core.mutation.State`: sort, size, times of modification and change (ns), inode."""
 _MOUNTED: Final = msgspec.structs.astuple(MOUNTED)
 
 
@@ -74,10 +67,6 @@ class Table(Protocol):
 
     def children(self, directory: bytes) -> Mapping[bytes, Row]:
         """The rows directly inside a directory, by name."""
-
-
-Read = Callable[[frozenset[Reading], float], Awaitable[dict[Reading, Found]]]
-Mismatch = dict[str, Any]
 
 
 class _Walked:
@@ -116,11 +105,19 @@ class Audit:
     ) -> None:
         self._store = store
         self._workers = workers
-        self._read = read
+        self._rereader = Rereader(workers, read)
         self._table = table
         self._settled = settled
         self._ignored = ignored
         self._uncovered = uncovered
+        self._running: set[asyncio.Task[dict[str, Any]]] = set()
+        self._ended = False
+
+    def end(self) -> None:
+        """Ends what runs at once: the daemon ends."""
+        self._ended = True
+        for task in self._running:
+            task.cancel()
 
     async def run(
         self, roots: Sequence[bytes], scope: bytes | None, sample: int | None, skipped: Mapping[bytes, str]
@@ -129,19 +126,32 @@ class Audit:
 
         At most `sample` files are read for that; `skipped` is what the caller leaves out, and why. Returns `{files,
         read, ignored, mismatches, skipped: {count, places: [{path, why}]}}`: how many files were compared and how many
-        of them read, how many names the rules leave out, what differs, and what was not looked at.
+        of them read, how many names the rules leave out, what differs, and what was not looked at. Raises ShuttingDown.
         """
+        task = asyncio.ensure_future(self._run(roots, scope, sample, skipped))
+        self._running.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not self._ended:
+                raise
+            raise errors.ShuttingDown("the daemon ends", "audit again when it runs") from None
+        finally:
+            self._running.discard(task)
+
+    async def _run(
+        self, roots: Sequence[bytes], scope: bytes | None, sample: int | None, skipped: Mapping[bytes, str]
+    ) -> dict[str, Any]:
         walked = await self._compare(roots)
         walked.skipped |= skipped
-        believed = await asyncio.to_thread(self._believed, scope)
+        believed = await asyncio.to_thread(believed_by_entries, self._store, scope)
         for path, (state, digest) in walked.digests.items():
-            kept = believed.setdefault(Reading(Kind.FILE, path, "xxh3"), {})
+            kept = believed.digests.setdefault(Reading(Kind.FILE, path, "xxh3"), {})
             kept[state] = f"xxh3:{digest.hex()}"
-        wanted = sorted(believed, key=lambda reading: reading.path)
+        wanted = sorted(believed.digests, key=lambda reading: reading.path)
         if sample is not None and sample < len(wanted):
             wanted = random.sample(wanted, sample)
-        for at in range(0, len(wanted), _SLICE):
-            walked.mismatches += await self._reread({r: believed[r] for r in wanted[at : at + _SLICE]}, walked.skipped)
+        walked.mismatches += await self._rereader.reread(wanted, believed, walked.skipped)
         files = (walked.files | {reading.path for reading in wanted}) - walked.skipped.keys()
         return {
             "files": len(files),
@@ -164,34 +174,6 @@ class Audit:
                 return None
             table = self._table(view)
             return {root: _count(table, root) for root in roots}
-
-    # entries and digests
-
-    def _believed(self, scope: bytes | None) -> dict[Reading, dict[State, str]]:
-        """What entries keep of files: for each reading the digest by the state that it was seen with."""
-        believed: dict[Reading, dict[State, str]] = {}
-        with self._store.thread_view() as view:
-            for entry in view.all_entries():
-                if scope is not None and not lies_in(entry.id, scope):
-                    continue
-                for kept in entry.deps or ():
-                    if kept.dep.kind is Kind.FILE and kept.digest is not None and kept.signature is not None:
-                        believed.setdefault(reading_of(kept), {})[_signed(kept.signature)] = kept.digest
-        return believed
-
-    async def _reread(self, believed: dict[Reading, dict[State, str]], skipped: dict[bytes, str]) -> list[Mismatch]:
-        found = await self._read(frozenset(believed), _PATIENCE)
-        out = []
-        for reading, digests in believed.items():
-            there = found[reading]
-            if there.trouble is not None:
-                skipped[reading.path] = f"it could not be read: {there.detail or there.trouble}"
-                continue
-            was = None if there.signature is None else digests.get(_signed(there.signature))
-            if was is not None and there.digest != was:
-                told = {"path": wire_name(reading.path), "was": was, "is": there.digest}
-                out.append(told | {"why": TRACELESS})
-        return out
 
     # the table
 
@@ -326,11 +308,6 @@ def _shown(state: State | None) -> str:
 def _state_of(row: Row) -> State:
     sort, size, mtime_ns, ctime_ns, ino = msgspec.structs.astuple(row.state)
     return (sort, size, mtime_ns, ctime_ns, ino)
-
-
-def _signed(signature: Signature) -> State:
-    """The state of a file that was read."""
-    return (FILE, signature.size, signature.mtime_ns, signature.ctime_ns, signature.ino)
 
 
 def _state(path: bytes) -> State | str | None:

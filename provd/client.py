@@ -337,11 +337,11 @@ class Client:
 
     def _vanished(self, error: Exception) -> ProvdUnreachable:
         why = "" if isinstance(error, EOFError) else f" ({error})"
-        hint = "start it again: provd start"
+        hint = "provd start"
         pid = self.peer_pid()
         if pid and _runs(pid):
             why += f", and its process {pid} still runs"
-            hint = "it ends, or has no descriptor left for a connection: try again, or end it (provd stop)"
+            hint = "provd status  # try again: it ends, or has no descriptor left for a connection\nprovd stop"
         return ProvdUnreachable(
             f"the daemon at {self.path} closed the connection before it answered{why}", hint, "closed"
         )

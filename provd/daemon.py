@@ -125,7 +125,7 @@ def _raise_limits() -> None:
     if most < _LEAST:
         raise errors.LimitExceeded(
             f"this process may open {most} files, and needs {_LEAST}: each client and each directory in use is one",
-            f"raise the limit: ulimit -n {_DESCRIPTORS}",
+            f"ulimit -n {_DESCRIPTORS}  # then start it again",
         )
     if soft < min(most, _DESCRIPTORS):
         with contextlib.suppress(OSError, ValueError):

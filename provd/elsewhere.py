@@ -26,7 +26,9 @@ def listening(asked: str) -> str | None:
 
 
 def _candidates(asked: str) -> Iterator[str]:
-    """What the locks of the state directories say, then the places of the desktop's and the system's units."""
+    """In a directory its socket; what the locks of the state directories say; then the places of the units."""
+    if os.path.isdir(asked):
+        yield os.path.join(asked, places.SOCKET_NAME)
     yield from _written(os.path.dirname(asked))
     place = places.socket_place()
     if asked != place.path or place.source == "$PROVD_SOCKET":

@@ -70,9 +70,15 @@ def _read(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]] | None:
             keys.append(argument)
     if not quiet or not keys or not all(map(_is_plain, (*keys, *options.values()))):
         return None
-    if "--root" in options and ("--scope" in options or not os.path.isabs(options["--root"])):
+    root = options.get("--root", "/")
+    if ("--root" in options and "--scope" in options) or not _is_clean(root):
         return None
     return keys, options
+
+
+def _is_clean(root: str) -> bool:
+    """Whether a path needs no more reading: what `..` leads out of is to be looked at."""
+    return os.path.isabs(root) and os.path.normpath(root) == root and root[:2] != "//"
 
 
 def _is_plain(argument: str) -> bool:

@@ -77,7 +77,7 @@ class Handlers:
         """The result of a request; raises ProvdError."""
         asked = params.decode(request.method, request.params)
         if self.stopping:
-            raise errors.ShuttingDown("the daemon is stopping", "start it again (provd run), then ask")
+            raise errors.ShuttingDown("the daemon is stopping", "provd start  # then ask again")
         foreign = connection.peer.foreign
         match asked:
             case params.EntryCheck():

@@ -26,6 +26,8 @@ _PATIENCE: Final = 10.0
 """Seconds for which another daemon may clear and bind a socket."""
 _NAP: Final = 0.02
 _MODE: Final = 0o600
+_ANOTHER: Final = "provd start --state DIR"
+_ANOTHER_SOCKET: Final = "provd start --socket PATH"
 """Of the socket: who may write to it may ask."""
 MAX_SOCKET_PATH: Final = 107
 """Bytes of a socket's path that Linux takes (macOS: 103)."""
@@ -49,12 +51,12 @@ class StateDirectory:
         if st.st_uid != os.geteuid():
             raise errors.StoreUnusable(
                 f"the state directory {path} belongs to user {st.st_uid}, this is user {os.geteuid()}",
-                "run as that user, or give another --state",
+                f"sudo -u '#{st.st_uid}' provd start  # as that user\n{_ANOTHER}",
             )
         if filesystems.is_network(os.fsencode(path)):
             raise errors.StoreUnusable(
                 f"the state directory {path} lies on a network file system, where the store is not safe",
-                "give a --state on a local disk",
+                _ANOTHER + "  # on a local disk",
             )
         try:
             if all(map(places.is_ours, names)):  # a directory of others' things keeps its mode
@@ -73,10 +75,10 @@ class StateDirectory:
                 raise self._unusable(e) from e
             holder, _, socket_path = os.pread(self._fd, 4096, 0).decode("utf-8", "replace").partition("\n")
             os.close(self._fd)
-            there = f" --socket {socket_path.strip()}" if socket_path.strip() else ""
+            there = f" --socket {shlex.quote(socket_path.strip())}" if socket_path.strip() else ""
             raise errors.StoreUnusable(
                 f"another daemon (pid {holder.strip() or 'unknown'}) uses the state directory {self.path}",
-                f"ask that one (provd status{there}), stop it (provd stop{there}), or give another --state",
+                f"provd status{there}  # ask that one\nprovd stop{there}\n{_ANOTHER}  # a second one",
             ) from None
         try:
             os.ftruncate(self._fd, 0)
@@ -92,11 +94,13 @@ class StateDirectory:
         if isinstance(told, errors.StoreFull):
             return told
         closed = places.shut(self.path)
-        hint = f"chmod 700 {shlex.quote(closed)}" if closed else "make it a directory that this user can write to"
+        hint = (
+            f"chmod 700 {shlex.quote(closed)}" if closed else f"ls -ld {shlex.quote(self.path)}  # may this user write?"
+        )
         at = f" ({error.filename})" if error.filename not in {None, self.path} else ""
         return errors.StoreUnusable(
             f"the state directory {self.path} cannot be used: {error.strerror or error}{at}",
-            f"{hint}, or give another one: --state DIR, or PROVD_STATE_DIR",
+            f"{hint}\n{_ANOTHER}",
         )
 
     def note_socket(self, path: str) -> None:
@@ -124,7 +128,7 @@ class BoundSocket:
         if len(name) > MAX_SOCKET_PATH:
             raise errors.StoreUnusable(
                 f"the socket path is {len(name)} bytes long, the system takes {MAX_SOCKET_PATH}: {path}",
-                "give a shorter --socket (or PROVD_SOCKET), for example in $XDG_RUNTIME_DIR",
+                _ANOTHER_SOCKET + "  # a shorter path, for example in $XDG_RUNTIME_DIR",
             )
         with self._turn():
             self._clear()
@@ -154,7 +158,7 @@ class BoundSocket:
         except OSError as e:
             raise errors.StoreUnusable(
                 f"the socket {self.path} cannot be made: {e.strerror or e}",
-                "check its directory, or give another --socket",
+                f"ls -ld {shlex.quote(directory)}  # may this user write?\n{_ANOTHER_SOCKET}",
             ) from e
 
     def _take_turn(self, fd: int, directory: str) -> None:
@@ -167,7 +171,7 @@ class BoundSocket:
                 if time.monotonic() >= deadline:
                     raise errors.StoreUnusable(
                         f"the directory of the socket is locked for {_PATIENCE:g} s by another program: {directory}",
-                        f"find and end it (fuser {directory}), or give another --socket",
+                        f"fuser {shlex.quote(directory)}  # which one it is\n{_ANOTHER_SOCKET}",
                     ) from None
                 time.sleep(_NAP)
             else:
@@ -180,8 +184,13 @@ class BoundSocket:
         except FileNotFoundError:
             return
         if not stat.S_ISSOCK(st.st_mode):
+            quoted = shlex.quote(self.path)
+            hint = f"mv {quoted} {quoted}.other  # if nobody needs it there\n{_ANOTHER_SOCKET}"
+            if stat.S_ISDIR(st.st_mode):
+                hint = f"provd start --socket {quoted}/{places.SOCKET_NAME}  # within that directory"
             raise errors.StoreUnusable(
-                f"{self.path} is there and is no socket: it is left alone", "remove it, or give another --socket"
+                f"{self.path} is there and is no socket: it is left alone",
+                hint,
             )
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(2)
@@ -190,12 +199,12 @@ class BoundSocket:
             except OSError as e:
                 if e.errno != errno.ECONNREFUSED:
                     raise errors.StoreUnusable(
-                        f"somebody may listen on {self.path}: {e.strerror or e}", "give another --socket"
+                        f"somebody may listen on {self.path}: {e.strerror or e}", _ANOTHER_SOCKET
                     ) from None
                 os.unlink(self.path)
                 return
         raise errors.StoreUnusable(
-            f"another program listens on {self.path}: it is left alone", "give another --socket, or stop that program"
+            f"another program listens on {self.path}: it is left alone", _ANOTHER_SOCKET + "  # or stop that program"
         )
 
     def _bind(self) -> socket.socket:

@@ -29,7 +29,7 @@ class NotAFile(OSError):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
         super().__init__(errno.EINVAL, f"{path} is {kind}, where provd has a file", path)
         quoted = shlex.quote(path)
-        self.hint = f"give it another name, and provd makes its own: mv {quoted} {quoted}.other"
+        self.hint = f"mv {quoted} {quoted}.other  # then provd makes its own"
 
 
 def open_file(path: str, flags: int, mode: int = 0o600) -> int:

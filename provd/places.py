@@ -29,6 +29,8 @@ LOG_NAME = "provd.log"
 START_LOCK_NAME = "start.lock"
 UNUSABLE = ".unusable-"
 """Between the store's name and a time: a store that could not be opened, put aside."""
+SAVE = "provd export --all > FILE && provd restart && provd import FILE"
+"""How what only an open store has is kept, where the next start would not find it."""
 OF_FORMAT = ".format-"
 """Between the store's name and a number: a store of an older format."""
 _OURS = frozenset((SOCKET_NAME, LOCK_NAME, STORE_NAME, LOG_NAME, START_LOCK_NAME))

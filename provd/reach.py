@@ -11,7 +11,7 @@ import socket
 import struct
 from typing import Final
 
-NAME_IT: Final = "name the daemon's socket with --socket or PROVD_SOCKET"
+NAME_IT: Final = "export PROVD_SOCKET=PATH  # name the daemon's socket, by this or by --socket"
 
 
 class ProvdUnreachable(Exception):
@@ -36,7 +36,7 @@ class Silent(ProvdUnreachable):
     def __init__(self, path: str, seconds: float) -> None:
         super().__init__(
             f"the daemon at {path} did not answer within {seconds:g} s",
-            "try again; provd doctor tells whether it is stopped or hangs",
+            "provd doctor  # tells whether it is stopped or hangs; then try again",
             "silent",
         )
 
@@ -67,7 +67,7 @@ def connect(path: str, timeout: float | None) -> socket.socket:
 
 def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     """Why there is no connection, and what to do about it."""
-    run_it = f"start the daemon: provd start (or {NAME_IT})"
+    run_it = f"provd start\n{NAME_IT}"
     allow_it = f"in an agent's sandbox, allow Unix sockets in {os.path.dirname(path)} or run the command outside it"
     reason = error.strerror or str(error)
     known = {
@@ -88,12 +88,25 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
         None: (f"the socket's path is too long for the system: {path}", NAME_IT, "long"),
     }
     message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
-    if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
-        message, hint, kind = f"no daemon: {path} is a file, not a socket", NAME_IT, "file"
+    if error.errno == errno.ECONNREFUSED and (other := _other(path)):
+        message, hint, kind = f"no daemon: {path} is {other}, not a socket", NAME_IT, "file"
     if kind == "denied" and (closed := _shut(path)):
-        hint = f"its directory is closed to its own user: chmod 700 {closed}"
+        hint = f"chmod 700 {closed}  # its directory is closed to its own user"
     there = _elsewhere(path) if kind in {"absent", "stale", "file"} else None
     return ProvdUnreachable(message, hint if there is None else ask_it(there), kind, there)
+
+
+def _other(path: str) -> str:
+    """What is at the path, where that is something else than a socket; empty where it is one, or cannot be seen."""
+    import stat  # noqa: PLC0415  (only where nobody answers)
+
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return ""
+    if stat.S_ISSOCK(mode):
+        return ""
+    return "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a special file"
 
 
 def _elsewhere(path: str) -> str | None:
@@ -115,4 +128,4 @@ def ask_it(path: str) -> str:
     """What to do where a daemon listens at another socket than the one that was asked."""
     import shlex  # noqa: PLC0415
 
-    return f"a daemon of yours listens elsewhere: export PROVD_SOCKET={shlex.quote(path)}"
+    return f"export PROVD_SOCKET={shlex.quote(path)}  # a daemon of yours listens there"

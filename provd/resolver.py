@@ -7,17 +7,21 @@ questions about a directory that is gone are still answered.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import stat
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
 from provd.core import dependency, errors, params
 from provd.core.dependency import PATH_KINDS, Dependency, base
-from provd.disk import Directory, RealPaths, Workers, real_directory
+from provd.disk import Directory, RealPaths, Workers, is_near, real_directory, signature_of
 from provd.store import Store
 
 _PATIENCE = 2.0
 """Seconds for which a root's directory is waited for."""
+_AT_ONCE = 16
+"""Paths that are looked at in less time than they are handed to a thread in."""
 _MANY = 2000
 """Dependencies whose parsing takes some milliseconds."""
 
@@ -33,7 +37,7 @@ class Place(msgspec.Struct, frozen=True):
         if self.scope is None:
             raise errors.RootAmbiguous(
                 "no root was given and there is not exactly one watched root",
-                'send root (any directory), or scope: "NAME" for what belongs to none; provd watch ls shows the roots',
+                'send root (any directory), or scope: "NAME" for what belongs to none',
             )
         return self.scope
 
@@ -110,7 +114,19 @@ class Resolver:
 
     async def real_paths(self, paths: Collection[bytes]) -> dict[bytes, bytes]:
         """The real path of each path, where it can be told in time."""
-        return await self._workers.each(RealPaths(), paths, _PATIENCE)
+        real = RealPaths()
+        if len(paths) > _AT_ONCE or not self._workers.mounts.all_local() or not all(map(is_near, paths)):
+            return await self._workers.each(real, paths, _PATIENCE)
+        there: dict[bytes, bytes] = {}
+        for path in paths:
+            with contextlib.suppress(OSError):
+                there[path] = real(path)
+        return there
+
+    async def leaves(self, paths: Collection[bytes]) -> frozenset[bytes]:
+        """Those of the paths at which there is something now, links followed, that is no directory."""
+        there = await self._workers.each(signature_of, paths, _PATIENCE)
+        return frozenset(path for path, at in there.items() if at is not None and not stat.S_ISDIR(at.mode))
 
 
 def absolute(path: bytes, field: str) -> bytes:

@@ -20,12 +20,13 @@ from provd.core.dependency import PATH_KINDS, Kind, algorithm_of, base
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question, Verify
 from provd.core.reading import Reading
-from provd.core.verdict import MAX_PATHS, Judgement
+from provd.core.verdict import MAX_PATHS, Judgement, reading_of
 from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
 from provd.pages import Named, concerns, page
 from provd.resolver import Place, Resolver, absolute
 from provd.shortcut import Shortcut
+from provd.showing import BARRIER, Showing, Shown, is_unsaid
 from provd.statistics import Verdicts
 from provd.store import Store
 from provd.watch.base import Uncovered
@@ -50,7 +51,9 @@ class Responder:
         clocks: Clocks,
         watch: Watching,
         shortcut: Shortcut,
+        showing: Showing,
     ) -> None:
+        self._showing = showing
         self._store = store
         self._inquiry = inquiry
         self._resolver = resolver
@@ -139,6 +142,7 @@ class Responder:
     async def deps_check(self, asked: params.DepsCheck, *, foreign: bool) -> Any:
         """`deps.check`: a verdict on dependencies without an entry."""
         began = time.perf_counter()
+        deadline = began + asked.timeout_ms / 1000
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         since = None if asked.fetched_at is None else self._clocks.since(asked.fetched_at)
         wanted = await self._resolver.dependencies(asked.deps, place.root)
@@ -156,15 +160,38 @@ class Responder:
                 version = self._version_at(EntryId(place.need_scope(), dep.name.decode()), digest, since)
             real = reals.get(base(dep)) if dep.kind in PATH_KINDS else None
             kept.append(Kept(dep, digest if dep.kind in PATH_KINDS else None, version, real))
+        if not foreign and asked.revalidate and since is not None and since.exact:
+            kept = await self._shown(kept, since, deadline)
         position = self._store.head if since is None else since.position
         entry_id = EntryId(place.scope or b"", "")
         entry = Entry(entry_id, 0, 0, position, tuple(kept), 0)
         question = Question(revalidate=asked.revalidate, foreign=foreign, verify=Verify(asked.verify))
-        seconds = asked.timeout_ms / 1000
-        answer = await self._inquiry.judge(lambda _: {entry_id: entry}, question, seconds, evidence=True)
+        left = max(0.0, deadline - time.perf_counter())
+        answer = await self._inquiry.judge(lambda _: {entry_id: entry}, question, left, evidence=True)
         told = self._told(None, answer.judgements[entry_id], answer.position)
+        for item in told["evidence"]:
+            if item["why"] == "unproven" and asked.revalidate:
+                item["hint"] = evidence.ASK_AGAIN
         self.verdicts.add(time.perf_counter() - began, [told["verdict"]])
         return told | {"standing": None, "version": None}
+
+    async def _shown(self, kept: list[Kept], since: Since, deadline: float) -> list[Kept]:
+        """The dependencies as a put at this moment would keep them: with a digest where the clock shows it."""
+        unsaid = frozenset(reading_of(one) for one in kept if is_unsaid(one))
+        if not unsaid or not await self._watch.recorded(min(BARRIER, max(0.0, deadline - time.perf_counter()))):
+            return kept
+        proven = self._store.head
+        found = await self._inquiry.read(unsaid, max(0.0, deadline - time.perf_counter()))
+        rests = await self._showing.at_rest(since, found, max(0.0, deadline - time.perf_counter()))
+        shown = Shown(since.position, rests)
+        if not rests:
+            return kept
+
+        def by_the_log() -> list[Kept]:
+            with self._store.thread_view() as view:
+                return [shown.instead(view, one, found, proven) for one in kept]
+
+        return await asyncio.to_thread(by_the_log)
 
     def _version_at(self, entry_id: EntryId, digest: str | None, since: Since | None) -> int | None:
         if digest is not None:
@@ -212,7 +239,9 @@ class Responder:
         if asked.touching is not None:
             path = _joined(params.name_bytes(asked.touching), place, "touching")
             reals = {} if foreign else await self._resolver.real_paths([path])
-            touching = await asyncio.to_thread(self._touching, {path, reals.get(path, path)})
+            paths = {path, reals.get(path, path)}
+            leaves = await self._resolver.leaves({*reals, *reals.values()})
+            touching = await asyncio.to_thread(self._touching, paths, leaves)
         out: list[dict[str, Any]] = []
         after = asked.after
         while len(out) < asked.limit:
@@ -230,9 +259,9 @@ class Responder:
             after = out[-1]["key"]
         return {"entries": out, "after": after}
 
-    def _touching(self, paths: set[bytes]) -> set[EntryId]:
+    def _touching(self, paths: set[bytes], leaves: frozenset[bytes]) -> set[EntryId]:
         with self._store.thread_view() as view:
-            return {entry_id for path in paths for entry_id in view.on_path(path)}
+            return {entry_id for path in paths for entry_id in view.on_path(path, leaf=path in leaves)}
 
     async def _rows(self, entries: list[Entry], verdict: str | None, *, foreign: bool) -> list[dict[str, Any]]:
         if verdict is None or not entries:

@@ -32,13 +32,13 @@ from provd.logs import set_level
 from provd.notify import Notifier
 from provd.recorder import Actions, Entries
 from provd.recorder.importing import Importing
-from provd.recorder.showing import Showing
 from provd.reloading import Reloading
 from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.server import Connection, Server
 from provd.settings import Settings
 from provd.shortcut import Shortcut
+from provd.showing import Showing
 from provd.status import Status
 from provd.store import Store
 from provd.store.files import Files
@@ -70,13 +70,13 @@ class Running:
         inquiry = Inquiry(store, self._workers, lambda: live.kept.rules, live, ground)
         resolver = Resolver(store, self._workers, lambda: live.kept.paths)
         shortcut = Shortcut(store, self._workers.seals, ground)
-        responder = Responder(store, inquiry, resolver, clocks, live, shortcut)
         showing = Showing(self._workers, clocks, live, lambda: live.kept.rules)
+        responder = Responder(store, inquiry, resolver, clocks, live, shortcut, showing)
         self._actions = Actions(store, inquiry, resolver, clocks, live)
         self._subscriptions = Subscriptions(store, clocks, live)
         self._trimming = Trimming(store, settings.max_records, settings.max_age)
         self._bulletin = Bulletin(notifier, store, live)
-        audit = Audit(
+        self._audit = audit = Audit(
             store,
             self._workers,
             inquiry.read,
@@ -156,6 +156,7 @@ class Running:
     def _stopping(self, tasks: list[asyncio.Future[None]]) -> None:
         """From here on nobody is let in, and nothing new is begun."""
         self._handlers.stopping = self._actions.stopping = True
+        self._audit.end()
         for serving in self._servings:
             serving.close()
         for task in tasks:

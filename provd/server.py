@@ -261,10 +261,10 @@ class Connection(asyncio.Protocol):
     def _turn_away(self) -> None:
         """Says that there are too many, and lets go of the descriptor at once, so that the next one is told too."""
         most = self._server.most
-        told, hint = "as many as it takes", "close some, or use one for many; provd stop ends it all the same"
+        told, hint = "as many as it takes", "provd stop  # that works all the same; or close some, and use one for many"
         if most < MAX_CONNECTIONS:
             told = f"as many as its limit of {descriptors()['limit']} open files allows"
-            hint += ", and after ulimit -n 4096 provd start makes one that takes more"
+            hint = "ulimit -n 4096 && provd restart  # one that takes more; or close some, and use one for many"
         error = errors.LimitExceeded(f"{most} connections to the daemon (pid {os.getpid()}) are open, {told}", hint)
         self._write(wire.failure(None, error))
         self._ending = self._said_all = True

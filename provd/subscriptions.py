@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
-from typing import Any, Final, assert_never
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar, assert_never
 
 import structlog
 
@@ -17,14 +18,14 @@ from provd.clocks import Clocks
 from provd.core import errors, params, records, wire
 from provd.core.entry import EntryId
 from provd.server import Connection
-from provd.store import Store, View
+from provd.store import Store, Touching, View
 from provd.watching import PATIENCE, Watching
 
+T = TypeVar("T")
 _SLICE: Final = 256
-_LINES: Final = 128
-"""Entries that are told of in one go: then questions have their turn."""
+_STEPS: Final = 128
+"""Places in which touched entries are looked for in one go: then questions have their turn."""
 _AGAIN: Final = 0.05
-_TOUCHING: Final = records.EntryChange | records.Action | records.Mutation
 MAX_TOUCHED: Final = 10_000
 """Entries told of for one record."""
 log = structlog.get_logger("subscriptions")
@@ -86,63 +87,72 @@ class Subscriptions:
             log.exception("a stream failed")
             connection.close()
 
-    async def _batch(self, after: int) -> list[tuple[int, records.Record]]:
-        while True:
-            try:
-                with self._store.view() as view:
-                    return view.records(after, _SLICE)
-            except errors.StoreUnusable:  # a commit has failed: it is opened again, or the daemon ends
-                await asyncio.sleep(_AGAIN)
-
     async def _stream(self, connection: Connection, after: int, *, entries: bool) -> None:
+        left = _STEPS
         while True:
             grown = self._grown
-            batch = await self._batch(after)
+            batch = await self._viewed(partial(View.records, after=after, limit=_SLICE))
             if batch and batch[0][0] != after + 1:
                 lost = {"from": after + 1, "to": batch[0][0] - 1, "reason": "trimmed"}
                 await connection.notify(wire.notification("log.lost", lost))
-            touched = await self._touched(batch) if entries else {}
             for seq, record in batch:
                 await connection.notify(wire.notification("log.record", records.to_wire(seq, record)))
-                changed = touched.get(seq, [])
-                for at in range(0, len(changed), _LINES):
-                    for line in _changed(seq, changed[at : at + _LINES]):
-                        await connection.notify(line)
-                    await asyncio.sleep(0)
+                if entries:
+                    left = await self._tell_touched(connection, seq, record, left)
                 after = seq
             if not batch:
                 await grown.wait()
 
-    async def _touched(self, batch: list[tuple[int, records.Record]]) -> dict[int, list[EntryId]]:
-        """The entries that each record touched; in a thread, since they may be thousands, and once for all."""
-        touching = [(seq, record) for seq, record in batch if isinstance(record, _TOUCHING)]
-        return await asyncio.to_thread(self._look_up, touching) if touching else {}
+    async def _tell_touched(self, connection: Connection, seq: int, record: records.Record, left: int) -> int:
+        """Tells which entries a record touched; others have their turn after each `_STEPS`, of which `left` are left.
 
-    def _look_up(self, batch: list[tuple[int, records.Record]]) -> dict[int, list[EntryId]]:
-        with self._store.thread_view() as view:
-            return {seq: touched_entries(view, record) for seq, record in batch}
+        Returns how many are left then.
+        """
+        touching = touched_by(record)
+        while touching is not None and not touching.done:
+            found, left = await self._viewed(partial(touching.take, steps=left))
+            if found:
+                await connection.notify(_changed(seq, found))
+            if left <= 0:
+                await asyncio.sleep(0)
+                left = _STEPS
+        return left
+
+    async def _viewed(self, look: Callable[[View], T]) -> T:
+        """What `look` takes from a view."""
+        while True:
+            try:
+                with self._store.view() as view:
+                    return look(view)
+            except errors.StoreUnusable:  # a commit has failed: it is opened again, or the daemon ends
+                await asyncio.sleep(_AGAIN)
 
 
-def _changed(seq: int, entry_ids: list[EntryId]) -> Iterator[bytes]:
+def _changed(seq: int, found: list[EntryId]) -> bytes:
     """The lines that tell that entries were touched."""
-    scopes = {scope: records.wire_scope(scope) for scope in {entry_id.scope for entry_id in entry_ids}}
-    told = ({"key": entry_id.key, "seq": seq} | scopes[entry_id.scope] for entry_id in entry_ids)
-    return (wire.notification("entry.changed", one) for one in told)
+    keys: dict[bytes, list[str]] = {}
+    for entry_id in found:
+        keys.setdefault(entry_id.scope, []).append(entry_id.key)
+    lines = (
+        wire.notifications("entry.changed", {"seq": seq} | records.wire_scope(scope), "key", some)
+        for scope, some in keys.items()
+    )
+    return b"".join(lines)
 
 
-def touched_entries(view: View, record: records.Record) -> list[EntryId]:
-    """The entries that a record touched, with all that rest on them."""
+def touched_by(record: records.Record) -> Touching | None:
+    """What finds the entries that a record touched, with all that rest on them; None where it touches none."""
     match record:
         case records.EntryChange(event=records.EntryEvent.LATE) | records.EntryChange(archived=True):
-            return []
+            return None
         case records.EntryChange():
-            return view.with_dependents([EntryId(record.scope, record.key)], MAX_TOUCHED)
+            return Touching(first=[EntryId(record.scope, record.key)], limit=MAX_TOUCHED)
         case records.Action():
-            return view.touched(record.objects, record.paths, MAX_TOUCHED)
+            return Touching(record.objects, record.paths, limit=MAX_TOUCHED)
         case records.Mutation():
             named = [record.path] if record.source is None else [record.path, record.source]
-            return view.touched((), named, MAX_TOUCHED, structural=record.kind in records.STRUCTURAL)
+            return Touching(paths=named, limit=MAX_TOUCHED, structural=record.kind in records.STRUCTURAL)
         case records.Gap() | records.RootChange() | records.Coverage() | records.Hashed():
-            return []
+            return None
         case _:
             assert_never(record)

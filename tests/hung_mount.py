@@ -1,4 +1,4 @@
-"""A file system that stops answering: FUSE spoken by hand, just enough to be mounted and to be looked at.
+"""A file system that stops answering: FUSE spoken by hand, just enough to be mounted, looked at and read.
 
 Rule: only for a mount namespace of one's own (`unshare -Urm`). All calls on it end when this process does.
 """
@@ -12,12 +12,19 @@ import struct
 import threading
 from typing import Final
 
-_LOOKUP, _GETATTR, _READDIR, _INIT, _OPENDIR = 1, 3, 28, 26, 27
-_ATTRIBUTES: Final = struct.pack("<QII", 0, 0, 0) + struct.pack("<6Q10I", 1, *[0] * 8, 0o40755, 2, *[0] * 5)
+_LOOKUP, _GETATTR, _OPEN, _STATFS, _INIT, _OPENDIR = 1, 3, 14, 17, 26, 27
+_ROOT, _FILE = 1, 2
+_ATTRIBUTES: Final = {
+    _ROOT: struct.pack("<6Q10I", _ROOT, *[0] * 8, 0o40755, 2, *[0] * 5),
+    _FILE: struct.pack("<6Q10I", _FILE, *[0] * 8, 0o100644, 1, *[0] * 5),
+}
 
 
 class Hung:
-    """An empty directory mounted at `path`, which answers until `hangs` is set."""
+    """A directory mounted at `path`, which answers until `hangs` is set.
+
+    It lists nothing; each name that begins with `f` is an empty file.
+    """
 
     def __init__(self, path: str) -> None:
         self.hangs = False
@@ -31,15 +38,19 @@ class Hung:
     def _serve(self) -> None:
         while True:
             request = os.read(self._device, 1 << 20)
-            _, operation, number = struct.unpack("<IIQ", request[:16])
+            _, operation, number, node = struct.unpack("<IIQQ", request[:24])
             if operation == _INIT:
                 self._answer(number, struct.pack("<IIIIHHIIHH28x", 7, 31, 65536, 0, 12, 9, 65536, 1, 1, 0))
             elif self.hangs:
                 continue
             elif operation == _GETATTR:
-                self._answer(number, _ATTRIBUTES)
-            elif operation == _OPENDIR:
+                self._answer(number, struct.pack("<QII", 0, 0, 0) + _ATTRIBUTES[node])
+            elif operation in {_OPENDIR, _OPEN}:
                 self._answer(number, struct.pack("<QII", 1, 0, 0))
+            elif operation == _LOOKUP and request[40:41] == b"f":
+                self._answer(number, struct.pack("<4Q2I", _FILE, 0, 0, 0, 0, 0) + _ATTRIBUTES[_FILE])
+            elif operation == _STATFS:
+                self._answer(number, bytes(80))
             elif operation == _LOOKUP:
                 self._answer(number, error=2)
             else:

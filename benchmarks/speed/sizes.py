@@ -25,6 +25,8 @@ _SMALL, _LARGE = (1_000, 10_000), (50_000, 500_000)
 _AT_SCALE = (1_000_000, 10_000_000)
 _EVENTS = 100 * 3600 * 24
 """What happens in a day at 100 events a second."""
+_WRITTEN = 10_000
+"""Files that it happens to."""
 
 
 @contextlib.contextmanager
@@ -103,14 +105,17 @@ def _told(plan: Plan, title: str, processes: dict[str, Daemon | Watchman], limit
 
 
 def disk(plan: Plan) -> None:
-    """Row 13: bytes a record, once the log is as long as it may be and trimmed as it grows."""
+    """Row 13: bytes a record, once the log is as long as it may be and trimmed as it grows.
+
+    A shorter day has fewer files in the same proportion: each has rows of its own, which do not grow with the log.
+    """
     tree = plan.tree(plan.size(100_000))
     count = _EVENTS if plan.scale else plan.size(_EVENTS // 20)
     keep = count // 4
     place = plan.place("state")
     os.mkdir(place)
     store = opened(place)
-    paths = tree.paths[:10_000]
+    paths = tree.paths[: max(1, _WRITTEN * count // _EVENTS)]
     records = events(paths, count, store.head + 1)
     file = os.path.join(store.environment.directory, "data.mdb")
     sizes: list[int] = []

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from support import Daemon
@@ -70,11 +70,7 @@ def burst(plan: Plan) -> None:
     table.at_most("paths that are not in the log", missing, 0)
     plan.tell(table)
     table = Table("4", f"{title}: processor time", unit="ms", base="Watchman")
-    for name, found in cpu.items():
-        if found:
-            table.add(name, found)
-    table.at_most("of Watchman's", ratio(table.p50("provd"), table.p50("Watchman")), 1.3)
-    plan.tell(table)
+    _beside_watchman(plan, table, cpu, "of Watchman's", 1.3)
 
 
 def checkout(plan: Plan) -> None:
@@ -108,10 +104,17 @@ def checkout(plan: Plan) -> None:
                 if name == "provd" and answer != ("dirty", "fresh")[number % 2]:
                     raise RuntimeError(f"{answer} after a checkout that makes it {('dirty', 'fresh')[number % 2]}")
                 quiet(pid)
+    _beside_watchman(plan, table, samples, "p50, of Watchman's", 0.7)
+
+
+def _beside_watchman(
+    plan: Plan, table: Table, samples: Mapping[str, Sequence[float]], figure: str, limit: float
+) -> None:
+    """Tells what was measured, where Watchman is there beside it, and the medians' ratio."""
     for name, found in samples.items():
         if found:
             table.add(name, found)
-    table.at_most("p50, of Watchman's", ratio(table.p50("provd"), table.p50("Watchman")), 0.7)
+    table.at_most(figure, ratio(table.p50("provd"), table.p50("Watchman")), limit)
     plan.tell(table)
 
 

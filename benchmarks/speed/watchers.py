@@ -10,8 +10,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Final
 
 from support import Daemon, Rpc, digest
 
@@ -32,57 +32,60 @@ def private_mib(pid: int) -> float:
     return sum(int(line[1]) for line in lines) / 1024
 
 
-def alone(name: str, home: str, scale: float) -> Row:
-    """Nobody watches."""
+def prepared(name: str, home: str, scale: float) -> tuple[str, Callable[[str, float], None]]:
+    """A root as a burst wants it, and what makes the burst there."""
     root = os.path.join(home, "root")
     os.mkdir(root)
     prepare, make = BURSTS[name]
     prepare(root, scale)
+    return root, make
+
+
+@contextlib.contextmanager
+def watcher_process(*command: str) -> Iterator[tuple[int, IO[str], IO[str]]]:
+    """A watcher in a process of its own that has said that it is ready: its pid, its input and its output."""
+    with subprocess.Popen(
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        process.stdout.readline()
+        yield process.pid, process.stdin, process.stdout
+        process.stdin.close()
+
+
+def alone(name: str, home: str, scale: float) -> Row:
+    """Nobody watches."""
+    root, make = prepared(name, home, scale)
     return {"burst": name, "who": "alone", "write_s": burst(make, root, scale)}
 
 
 def reader(name: str, home: str, scale: float) -> Row:
     """A bare reader watches."""
-    root = os.path.join(home, "root")
-    os.mkdir(root)
-    prepare, make = BURSTS[name]
-    prepare(root, scale)
-    command = [sys.executable, os.path.join(HERE, "reader.py"), root, LAST]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        process.stdout.readline()
-        before = processor_seconds(process.pid)
+    root, make = prepared(name, home, scale)
+    with watcher_process(os.path.join(HERE, "reader.py"), root, LAST) as (pid, _, said):
+        before = processor_seconds(pid)
         seconds = burst(make, root, scale)
         start = time.perf_counter()
-        events, overflows, directories = map(int, process.stdout.readline().split())
+        events, overflows, directories = map(int, said.readline().split())
         behind = time.perf_counter() - start
         row: Row = {"burst": name, "who": "reader", "write_s": seconds, "behind_s": behind}
-        row |= {"cpu_s": processor_seconds(process.pid) - before, "overflows": overflows, "records": events}
-        row |= {"directories": directories, "private_mib": private_mib(process.pid)}
-        process.stdin.close()
+        row |= {"cpu_s": processor_seconds(pid) - before, "overflows": overflows, "records": events}
+        row |= {"directories": directories, "private_mib": private_mib(pid)}
     return row
 
 
 def observer(who: str, name: str, home: str, scale: float) -> Row:
     """Watchdog's Observer watches, or watchfiles."""
-    root = os.path.join(home, "root")
-    os.mkdir(root)
-    prepare, make = BURSTS[name]
-    prepare(root, scale)
-    command = [sys.executable, "-W", "ignore", os.path.join(HERE, "observer.py"), who, root]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        process.stdout.readline()
-        before = processor_seconds(process.pid)
+    root, make = prepared(name, home, scale)
+    with watcher_process("-W", "ignore", os.path.join(HERE, "observer.py"), who, root) as (pid, told_to, said):
+        before = processor_seconds(pid)
         seconds = burst(make, root, scale)
-        print("tell", file=process.stdin, flush=True)
-        told = json.loads(process.stdout.readline())
+        print("tell", file=told_to, flush=True)
+        told = json.loads(said.readline())
         row: Row = {"burst": name, "who": who, "write_s": seconds, "behind_s": told["quiet_s"]}
-        row |= {"cpu_s": processor_seconds(process.pid) - before, "records": told["events"]}
-        row |= {"missing": told["missing"], "private_mib": private_mib(process.pid)}
-        process.stdin.close()
+        row |= {"cpu_s": processor_seconds(pid) - before, "records": told["events"]}
+        row |= {"missing": told["missing"], "private_mib": private_mib(pid)}
     return row
 
 
@@ -204,10 +207,7 @@ def provd(name: str, home: str, scale: float) -> Row:
 
 def watchman(name: str, home: str, scale: float) -> Row:
     """Watchman watches; an overflow is a warning of its own."""
-    root = os.path.join(home, "root")
-    os.mkdir(root)
-    prepare, make = BURSTS[name]
-    prepare(root, scale)
+    root, make = prepared(name, home, scale)
     with Watchman(os.path.join(home, "watchman")) as peer:
         peer.watch(root)
         clock = peer.call("clock", root, {"sync_timeout": 600_000})["clock"]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from provd import codes, fastpath
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.app import app
-from provd.cli.command import Failure, wants_json
+from provd.cli.command import Failure, help_of, wants_json
 from provd.cli.words import hints
 from provd.client import ProvdUnreachable, RpcError
 
@@ -72,7 +72,8 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             raise
-        _tell(error, as_json=wants_json(getattr(error, "ctx", None) or context, arguments))
+        at = getattr(error, "ctx", None) or context
+        _tell(error, _otherwise(error, at), as_json=wants_json(at, arguments))
         if isinstance(error, OSError):
             _give_up()
         return _code(error)
@@ -89,9 +90,10 @@ def _code(error: Exception) -> int:
             return codes.REFUSED
 
 
-def _tell(error: Exception, *, as_json: bool) -> None:
+def _tell(error: Exception, otherwise: str, *, as_json: bool) -> None:
     """What went wrong: on stderr, and where JSON was asked for on stdout too, unless stdout is what went wrong."""
     code, message, hint = _told(error)
+    hint = steps.pasteable(hint, otherwise)
     mark = f" [{code}]" if isinstance(error, RpcError) else ""
     output.complain(message + mark, hint)
     if as_json:
@@ -100,13 +102,22 @@ def _tell(error: Exception, *, as_json: bool) -> None:
             sys.stdout.flush()
 
 
+def _otherwise(error: Exception, context: click.Context | None) -> str:
+    """The command that tells more than a hint of prose: of what was asked wrongly its help, else the doctor."""
+    match error:
+        case RpcError():
+            return hints.help_on(error.code) or help_of(context)
+        case click.ClickException():
+            return help_of(context)
+        case _:
+            return steps.MORE
+
+
 def _told(error: Exception) -> tuple[str, str, str]:
     """Its code in the contract, what went wrong and why, and what to do next."""
     match error:
         case click.ClickException():
-            where = getattr(error, "ctx", None)
-            help_of = where.command_path if where is not None else "provd"
-            return "usage", error.format_message(), getattr(error, "hint", "") or f"{help_of} --help"
+            return "usage", error.format_message(), getattr(error, "hint", "") or help_of(getattr(error, "ctx", None))
         case ProvdUnreachable():
             return "unreachable", error.message, error.hint
         case RpcError():

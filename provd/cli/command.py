@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 import click
 
 from provd import places
+from provd.cli import steps
 from provd.cli.given import completing
 from provd.client import Client, ProvdUnreachable, RpcError
 
@@ -28,6 +29,8 @@ HELP_NAMES: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max
 _AS_JSON: Final = "as_json"
 _JSON: Final = "provd.json"
 """Where a context keeps what a command found its option to be."""
+_NAME: Final = "provd.command"
+"""Where a context keeps the name of the command that was invoked."""
 GREETING: Final = 5.0
 """Seconds for a daemon to say who it is, which takes no work: one that does not hangs."""
 PATIENCE: Final = 30.0
@@ -96,6 +99,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """As click does; what was asked for stands where whoever tells of an error finds it."""
         ctx.meta[_JSON] = bool(ctx.params.get(_AS_JSON))
+        ctx.meta[_NAME] = ctx.command_path
         return super().invoke(ctx)
 
 
@@ -112,6 +116,13 @@ def wants_json(context: click.Context | None, arguments: Sequence[str]) -> bool:
             return False
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options
+
+
+def help_of(context: click.Context | None) -> str:
+    """The command that tells how the one that was asked for is used; `context` is its own, or that of all."""
+    if context is None:
+        return "provd --help"
+    return f"{context.meta.get(_NAME) or context.command_path} --help"
 
 
 class Group(click.Group):
@@ -133,7 +144,7 @@ class Group(click.Group):
         """As click does; raises Usage that lists the commands where none is named."""
         if not args and not ctx.resilient_parsing:
             names = ", ".join(self.list_commands(ctx))
-            raise Usage(f"{ctx.command_path} needs a command", f"one of {names}: {ctx.command_path} --help")
+            raise Usage(f"{ctx.command_path} needs a command", f"{ctx.command_path} --help  # one of {names}")
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -142,8 +153,8 @@ class Group(click.Group):
         """The command that `args` names; raises Usage with the nearest name."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = nearest(args[0], self.list_commands(ctx))
-            hint = f"did you mean {ctx.command_path} {near}? " if near else ""
-            raise Usage(f"there is no command {args[0]!r}", f"{hint}{ctx.command_path} --help lists all")
+            hint = f"{ctx.command_path} {near}  # did you mean that?" if near else ""
+            raise Usage(f"there is no command {args[0]!r}", steps.ways(hint, f"{ctx.command_path} --help  # lists all"))
         return super().resolve_command(ctx, args)
 
 

@@ -18,6 +18,7 @@ import textwrap
 import time
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from provd.cli import steps
 from provd.client import WirePath, local_path
 
 if TYPE_CHECKING:
@@ -106,16 +107,22 @@ def discard(*streams: TextIO) -> None:
     os.close(nothing)
 
 
-def warn(text: str) -> None:
-    """A message about something that the caller may not want."""
+def warn(text: str, hint: str = "") -> None:
+    """A message about something that the caller may not want, and what to do about it."""
     note(paint("provd: ", "yellow", sys.stderr) + printable(text))
+    advise(hint)
 
 
-def complain(message: str, hint: str = "") -> None:
-    """An error: what and why, then what to do next."""
+def complain(message: str, hint: str = "", otherwise: str = steps.MORE) -> None:
+    """An error: what and why, then what to do next; `otherwise` is the command that tells more than a hint of prose."""
     note(paint("provd: ", "red", sys.stderr) + printable(message))
-    if hint:
-        note("  next: " + printable(hint))
+    advise(hint, otherwise)
+
+
+def advise(hint: str, otherwise: str = steps.MORE) -> None:
+    """What to do next, as messages."""
+    for text in steps.lines(hint, otherwise):
+        note("  " + printable(text))
 
 
 def interrupt_value() -> None:

@@ -54,7 +54,7 @@ def parse(token: str) -> Clock:
     match = _TOKEN.fullmatch(token)
     if match is None or int(match[3]) > MAX_POSITION:
         raise errors.ClockMalformed(
-            f"{token[:80]!r} is no clock", "take one with log.clock (provd clock) before reading the sources"
+            f"{token[:80]!r} is no clock", "provd clock  # (log.clock) before the sources are read"
         )
     return Clock(match[1], match[2], int(match[3]))
 

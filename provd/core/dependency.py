@@ -225,11 +225,14 @@ def up_to(root: bytes, path: bytes) -> list[bytes]:
     return [place for place in with_above(path) if len(place) > len(root)]
 
 
-def touches(dep: Dependency, real: bytes | None, written: bytes, *, structural: bool = True) -> bool:
+def touches(
+    dep: Dependency, real: bytes | None, written: bytes, *, structural: bool = True, leaf: bool = False
+) -> bool:
     """Whether a write that names `written` may change `dep`: itself, its real path, a directory above, or a member.
 
     `real` is the real path of the dependency's base, where it is known. All paths are absolute. A write that is not
-    `structural` leaves what there is and of what type, so that members of `dir:` and `names:` do not count.
+    `structural` leaves what there is and of what type, so that members of `dir:` and `names:` do not count. What is
+    written is a `leaf` where it is no directory and becomes none, so that nothing below it can match.
     """
     literal = base(dep)
     for at in (literal, real):
@@ -245,6 +248,7 @@ def touches(dep: Dependency, real: bytes | None, written: bytes, *, structural: 
             return True
         if dep.kind in PATTERN_KINDS and is_under(written, at):
             relative = written[len(at.rstrip(b"/")) + 1 :]
-            if glob.compile_pattern(dep.name).may_hold(relative):
+            pattern = glob.compile_pattern(dep.name)
+            if pattern.matches(relative) if leaf else pattern.may_hold(relative):
                 return True
     return False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.records import wire_name
-from provd.core.verdict import Fault, Judgement, Verdict
+from provd.core.verdict import MAX_PATHS, Fault, Judgement, Verdict
 
 MAX_EVIDENCE: Final = 64
 
@@ -37,7 +37,21 @@ _HINTS: Final[dict[str, str]] = {
     "no-active": "none of its values is active: see entry.history",
 }
 
-MutationOf = Callable[[Fault], dict[str, Any] | None]
+ASK_AGAIN: Final = (
+    "nothing shows what was read: ask with the digest of what you read; a clock alone shows what had rested for "
+    "2 s when it was taken, in a watched place, and was not touched since"
+)
+"""What to do about what is asked about without an entry and was not proven."""
+
+
+class Witnessed(NamedTuple):
+    """What the log tells of a fault: the newest record that touched it, and its `paths`, the newest first."""
+
+    record: dict[str, Any] | None
+    paths: tuple[bytes, ...]
+
+
+MutationOf = Callable[[Fault], Witnessed | None]
 
 
 def hint(fault: Fault) -> str:
@@ -50,7 +64,7 @@ def hint(fault: Fault) -> str:
 
 
 def to_wire(judgement: Judgement, *, clock: str, mutation: MutationOf, key: str | None = None) -> dict[str, Any]:
-    """The verdict as the wire has it. `mutation` finds the newest record that touched a fault's dependency."""
+    """The verdict as the wire has it. `mutation` asks the log about a fault's dependency."""
     entry = judgement.entry
     answer: dict[str, Any] = {} if key is None else {"key": key}
     answer |= {
@@ -83,11 +97,11 @@ def _item(fault: Fault, mutation: MutationOf) -> dict[str, Any]:
         item["was"] = fault.was
     if fault.now is not None:
         item["is"] = fault.now
-    if fault.paths:
-        item["paths"] = [wire_name(path) for path in fault.paths]
-    record = mutation(fault) if fault.verdict is Verdict.DIRTY or fault.action is not None else None
-    if record is not None:
-        item["mutation"] = record
+    told = mutation(fault) if fault.verdict is Verdict.DIRTY or fault.action is not None else None
+    if paths := fault.paths if told is None else told.paths:
+        item["paths"] = [wire_name(path) for path in paths[:MAX_PATHS]]
+    if told is not None and told.record is not None:
+        item["mutation"] = told.record
     if fault.detail:
         item["detail"] = fault.detail
     if fault.causes:

@@ -176,19 +176,6 @@ class Hashed(msgspec.Struct, frozen=True, array_like=True, tag="hashed"):
 
 Record = Gap | Action | EntryChange | RootChange | Coverage | Mutation | Hashed
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
-
-
-def encode(record: Record) -> bytes:
-    """The record as it is stored."""
-    return _encoder.encode(record)
-
-
-def decode(data: bytes) -> Record:
-    """The record that `encode` stored; raises msgspec.ValidationError where the bytes are not one."""
-    return _decoder.decode(data)
-
 
 def wire_name(name: bytes) -> str | dict[str, str]:
     """A name as JSON has it: text where it is UTF-8, else `{"b64": ...}`."""

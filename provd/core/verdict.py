@@ -32,6 +32,8 @@ MAX_DEPTH: Final = 1000
 """How far `entry:` dependencies are followed."""
 MAX_PATHS: Final = 16
 """Members named for each set at fault."""
+MAX_DIFFERING: Final = 64
+"""Members that differ and are thought about, by name, to name the newest of them."""
 MAX_CAUSES: Final = 4
 """Leaves named below an `entry:` dependency at fault."""
 
@@ -62,7 +64,10 @@ _FRESH_WHY: Final = {
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One dependency at fault (`dep` is None where the entry itself is), or a finding that all is well."""
+    """One dependency at fault (`dep` is None where the entry itself is), or a finding that all is well.
+
+    `paths` are members of a set, in order of name: up to MAX_DIFFERING that differ, or what could not be read.
+    """
 
     verdict: Verdict
     why: str
@@ -351,13 +356,13 @@ def _difference(kept: Kept, there: Found, had: tuple[Member, ...] | None) -> tup
         return _file_difference(kept.digest or "", there.digest or ""), ()
     literal = base(kept.dep).rstrip(b"/") + b"/"
     if kept.digest is not None and kept.digest in there.since:
-        return "changed", tuple(literal + name for name in sorted(there.since[kept.digest])[:MAX_PATHS])
+        return "changed", tuple(literal + name for name in sorted(there.since[kept.digest])[:MAX_DIFFERING])
     has = there.members or ()
     before = {m.name: m for m in had or ()}
     after = {m.name: m for m in has}
     known = had is not None or kept.digest == ABSENT
     names = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n)) if known else []
-    paths = tuple(literal + name for name in names[:MAX_PATHS])
+    paths = tuple(literal + name for name in names[:MAX_DIFFERING])
     if kept.digest == ABSENT:
         return "created", paths
     if there.digest == ABSENT:

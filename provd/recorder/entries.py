@@ -6,6 +6,7 @@ Rule: what a decision inside the transaction stumbles over is read outside of it
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,15 +21,14 @@ from provd.core.facts import Question
 from provd.core.verdict import Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
 from provd.recorder.putting import Apply, Ground, InTheWay, Put, reading_for
-from provd.recorder.showing import BARRIER, Showing, Shown
+from provd.recorder.together import PATIENCE, Together
 from provd.resolver import Place, Resolver
+from provd.showing import BARRIER, Showing, Shown
 from provd.store import Store, Writer
 from provd.store.keys import Stored
 from provd.watching import Watching
 from provd.witness import newest_record
 
-_PATIENCE: Final = 30.0
-"""Seconds that a put reads for: it keeps a digest of all that it names, and is no question."""
 _ATTEMPTS: Final = 16
 _BIG_VALUE: Final = 64 * 1024
 
@@ -45,6 +45,7 @@ class Entries:
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
+        self._together = Together(inquiry, resolver)
 
     async def put(self, asked: params.EntryPut, *, foreign: bool) -> Any:
         """`entry.put`; raises ClockMissing, EntryConflict, EntryTooBig, DependencyCycle and what does not parse."""
@@ -80,25 +81,25 @@ class Entries:
         paths = [(dep, digest) for dep, digest in put.deps or () if dep.kind in PATH_KINDS]
         question = Question(foreign=put.foreign)
         first, standing, shown = Findings(), Findings(), Shown()
-        reals: dict[bytes, bytes] = {}
+        reals: Mapping[bytes, bytes] = {}
         began = self._store.head
         if not put.foreign:
             unsaid = {dep for dep, digest in paths if digest is None} if not put.as_of_put else set()
             recorded = not unsaid or await self._watch.recorded(BARRIER)
             began = self._store.head
             readings = frozenset(reading_for(dep, digest) for dep, digest in paths)
-            first = Findings(await self._inquiry.read(readings, _PATIENCE))
-            reals = await self._resolver.real_bases(dep for dep, _ in paths)
+            read = await self._together.read(readings)
+            first, reals = Findings(read.found), read.reals
             if unsaid and recorded:
                 wanted = {r: first.found[r] for r in (reading_for(dep, None) for dep in unsaid)}
-                shown = Shown(put.clock, await self._showing.at_rest(put.since, wanted, _PATIENCE))
+                shown = Shown(put.clock, await self._showing.at_rest(put.since, wanted, PATIENCE))
         own = first
         for _ in range(_ATTEMPTS):
             result = await self._store.submit(Apply(put, first, own, standing, reals, shown, began, self._clocks))
             if isinstance(result, Ground):
-                own = await self._inquiry.reread(result.unread, question, _PATIENCE)
+                own = await self._inquiry.reread(result.unread, question, PATIENCE)
             elif isinstance(result, InTheWay):
-                standing = await self._inquiry.reread(result.unread, Question(), _PATIENCE)
+                standing = await self._inquiry.reread(result.unread, Question(), PATIENCE)
             else:
                 return result
         raise errors.EntryConflict(

@@ -21,7 +21,7 @@ from provd.core.facts import Question
 from provd.core.reading import Reading
 from provd.core.verdict import Fault, Judgement, Verdict
 from provd.inquiry import Findings, Unread, settle_again
-from provd.recorder.showing import Shown
+from provd.showing import Shown
 from provd.store import Writer
 from provd.store.keys import Answered, Stored
 from provd.witness import newest_record

@@ -62,7 +62,7 @@ def removing(path: bytes) -> Callable[[Writer], None]:
     def command(writer: Writer) -> None:
         if writer.root(path) is None:
             shown = path.decode("utf-8", "backslashreplace")
-            raise errors.RootMissing(f"{shown} is no root", "provd watch ls shows the roots")
+            raise errors.RootMissing(f"{shown} is no root", "provd watch ls  # the roots")
         writer.append(records.RootChange(writer.now, "removed", path))
         writer.append(records.Gap(writer.now, path, "root removed"))
         writer.delete_root(path)

@@ -94,7 +94,7 @@ class Launchd:
         if ran.code:
             raise ServiceError(
                 f"launchd does not answer for your session: {ran.said}",
-                "log in at the screen once, or without a service manager: provd start",
+                "provd start  # without a service manager; or log in at the screen once",
             )
 
     def _loaded(self) -> bool:
@@ -165,4 +165,4 @@ class Launchd:
         ran = self._launchctl(*words, timeout=timeout)
         if ran.code:
             command = f"launchctl {' '.join(words)}"
-            raise ServiceError(f"{command} failed: {ran.said}", f"try it by hand: {command}")
+            raise ServiceError(f"{command} failed: {ran.said}", f"{command}  # by hand")

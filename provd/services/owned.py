@@ -19,7 +19,7 @@ _MARK: Final = re.compile(
     r"\A(?P<head>.*?)[^\n]*Written by provd service install \((?P<sum>[0-9a-f]{16})\)[^\n]*\n", re.DOTALL
 )
 
-_WHO: Final = "see who may write there, or: provd start"
+_WHO: Final = "provd start  # without a service manager; or see who may write there"
 _MODE: Final = 0o644
 """Whatever the umask is: the manager reads the file, and nobody else may write it."""
 

@@ -44,7 +44,7 @@ def rendered(plan: Plan, log: str) -> str:
     except (UnicodeEncodeError, ValueError):
         raise ServiceError(
             "a path of the command holds what no property list can: control characters or bytes that are not UTF-8",
-            "give other paths, or: provd start",
+            "provd start  # without a service manager; or give other paths",
         ) from None
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from provd.services.base import Kind
     from provd.services.runner import Runner
 
-_BY_HAND: Final = "provd start runs it in the background without a service manager"
+_BY_HAND: Final = "provd start  # in the background, without a service manager"
 _SYSTEM_DIRECTORY: Final = "/etc/systemd/system"
 _BOOTED: Final = "/run/systemd/system"
 """What sd_booted(3) looks at."""
@@ -118,7 +118,10 @@ class Systemd:
     def check(self) -> None:
         """Raises ServiceError, with the reason, where there is no manager to talk to."""
         if self.user is not None and os.geteuid() != 0:
-            raise ServiceError("a system unit is root's to install", "run it as root, or leave --system out")
+            raise ServiceError(
+                "a system unit is root's to install",
+                "sudo provd service install --system --user NAME\nprovd service install  # yours alone",
+            )
         ran = self._systemctl("show-environment", timeout=QUICK)
         if ran.code == MISSING:
             raise ServiceError("there is no systemctl: this system is not run by systemd", _BY_HAND)
@@ -128,7 +131,7 @@ class Systemd:
             raise ServiceError("systemd does not run here (a container, a chroot, or another init)", _BY_HAND)
         if self.user is not None:
             raise ServiceError(f"systemd does not answer: {ran.said}", _BY_HAND)
-        raise ServiceError(f"your systemd manager does not answer: {ran.said}", f"{_no_bus()}; {_BY_HAND}")
+        raise ServiceError(f"your systemd manager does not answer: {ran.said}", f"{_no_bus()}\n{_BY_HAND}")
 
     def _check_program(self, plan: Plan) -> None:
         """Raises ServiceError where the user of a system unit cannot run what root can."""
@@ -273,7 +276,7 @@ class Systemd:
             read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
             lines = self._runner([*read, f"--since=@{begun}", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
             said = " / ".join(line.strip() for line in lines)
-            hint = f"{' '.join(read)} -n 50" if said else f"see why: {self._hand('status', self.name)}"
+            hint = f"{' '.join(read)} -n 50" if said else self._hand("status", self.name)
             if "masked" in ran.said:
                 hint = self._hand("unmask", self.name)
             logged = f"; it logged: {said}" if said else ""
@@ -285,7 +288,7 @@ class Systemd:
         ran = self._systemctl(*words)
         if ran.code:
             command = self._hand(*words)
-            hint = self._as_root(*words) or f"try it by hand: {command}"
+            hint = self._as_root(*words) or f"{command}  # by hand"
             if "masked" in ran.said:
                 hint = self._hand("unmask", self.name)
             raise ServiceError(f"{command} failed: {ran.said}", hint)
@@ -315,6 +318,5 @@ def _no_bus() -> str:
     """What to do where the user's manager cannot be reached."""
     runtime = f"/run/user/{os.getuid()}"
     if os.environ.get("XDG_RUNTIME_DIR") != runtime and os.path.isdir(runtime):
-        return f"export XDG_RUNTIME_DIR={runtime} and try again"
-    administrator = f"let an administrator run: loginctl enable-linger {_user_name()}"
-    return f"log in as the user itself (su and sudo give no manager), or {administrator}"
+        return f"export XDG_RUNTIME_DIR={runtime}  # then try again"
+    return f"sudo loginctl enable-linger {_user_name()}  # or log in as the user itself: su and sudo give no manager"

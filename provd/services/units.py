@@ -63,7 +63,7 @@ def command_line(words: Sequence[str]) -> str:
         if not _utf8(word):
             shown = os.fsencode(word).decode(errors="backslashreplace")
             raise ServiceError(
-                f"{shown} is not UTF-8, and no unit can hold it", "leave a --root out here, then: provd watch add DIR"
+                f"{shown} is not UTF-8, and no unit can hold it", "provd watch add DIR  # and install it without --root"
             )
     if _ODD_PROGRAM.search(words[0]):
         words = (*_BY_SHELL, *words)
@@ -75,7 +75,7 @@ def assignment(name: str, value: str) -> str:
     """A line `Environment=`; raises ServiceError for a value that no unit can hold."""
     if not _utf8(value):
         message = f"${name} is not UTF-8, and systemd takes no such variable"
-        raise ServiceError(message, f"set {name} to another path, or: provd start")
+        raise ServiceError(message, f"export {name}=PATH  # another one\nprovd start  # without a service manager")
     return f"Environment={quoted(f'{name}={value}')}"
 
 

@@ -6,6 +6,7 @@ snapshot is copied out and closed before any file is read, so that no reader hol
 
 from provd.store.commit import Store
 from provd.store.reads import View
+from provd.store.touching import Touching
 from provd.store.writes import Writer
 
-__all__ = ["Store", "View", "Writer"]
+__all__ = ["Store", "Touching", "View", "Writer"]

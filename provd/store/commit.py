@@ -248,6 +248,8 @@ class Store:
             raise _RedoAloneError(e, filled) from e
         self.gaps.add(self._filled)
         faults.point("commit.after")
+        if (astray := self.environment.astray(written=True)) is not None:  # it went while it was synced
+            return [done._replace(result=None, error=done.error or astray) for done in outcomes], self._settled
         return filled
 
     @staticmethod

@@ -20,7 +20,7 @@ from provd import ownfile, places
 from provd.core import errors
 from provd.store import migrate, wholeness
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 DEFAULT_MAP: Final = 64 * 1024**3
 """Bytes of address space; the file is as long as what it holds."""
 _SMALLEST_MAP: Final = 1024**3
@@ -168,10 +168,11 @@ class Environment:
         if _LOG_ID.fullmatch(self.log_id) is None:
             raise lmdb.CorruptedError(f"{self.directory}: the log's id is damaged")
 
-    def astray(self) -> errors.StoreUnusable | None:
+    def astray(self, *, written: bool = False) -> errors.StoreUnusable | None:
         """Why nothing more may be acknowledged: the file that is open is not the one that the next start would open.
 
-        None where it is. A look costs a microsecond.
+        None where it is. `written` says that the transaction in question is in that file already. A look costs a
+        microsecond.
         """
         try:
             if _identity(self._file) == self._identity:
@@ -179,10 +180,13 @@ class Environment:
             became = "another file lies there now"
         except OSError as e:
             became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
+        what = "nothing was changed"
+        if written:
+            what = "it went while a change was written, which counts only if the store is put back"
         return errors.StoreUnusable(
-            f"the open store is not at {self._file} any more ({became}): nothing was changed, since the next start "
-            "would not find it",
-            "put it back where it was; or save what is still open (provd export --all > FILE), then provd restart",
+            f"the open store is not at {self._file} any more ({became}): {what}, since the next start would not "
+            "find it",
+            places.SAVE + "  # or put it back where it was",
         )
 
     def reopen(self) -> None:
@@ -249,7 +253,8 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
         )
     if isinstance(error, lmdb.MemoryError):
         return errors.StoreUnusable(
-            f"the store in {directory} cannot be mapped: {text}", "allow more address space: ulimit -v, at least 2 GiB"
+            f"the store in {directory} cannot be mapped: {text}",
+            "ulimit -v unlimited  # at least 2 GiB of address space, then start it again",
         )
     full = "No space left" in text or "quota" in text.lower()
     if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that

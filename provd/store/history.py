@@ -27,10 +27,11 @@ class Mention:
 
     `newest` is that of any mutation of the path itself, `structural` of one that changed whether it is there or of
     what type (as each gap may hide one that did), `below` of any of something below it, `inside` of a structural one
-    directly inside it. `hashed` is the position of the digest of the `newest` one. 0 stands for none.
+    directly inside it. `hashed` is the position of the digest of the `newest` one. 0 stands for none. `was` is the row
+    as it lies in the store, for who changes it.
     """
 
-    __slots__ = ("below", "hashed", "inside", "newest", "structural")
+    __slots__ = ("below", "hashed", "inside", "newest", "structural", "was")
 
     def __init__(self, newest: int = 0, structural: int = 0, below: int = 0, inside: int = 0, hashed: int = 0) -> None:
         self.newest = newest
@@ -38,6 +39,7 @@ class Mention:
         self.below = below
         self.inside = inside
         self.hashed = hashed
+        self.was = b""
 
     def forget(self, position: int) -> None:
         """The record at `position` was trimmed, after all before it."""
@@ -47,14 +49,15 @@ class Mention:
         self.below = self.below if self.below > position else 0
         self.inside = self.inside if self.inside > position else 0
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to keep."""
-        return not (self.newest or self.below)
-
     def row(self, path: bytes) -> bytes:
-        """The value of the row."""
-        return _POSITIONS.pack(self.newest, self.structural, self.below, self.inside, self.hashed) + path
+        """The value of the row: the positions, and the path where the row's key does not hold all of it.
+
+        Empty where there is nothing to keep.
+        """
+        if not (self.newest or self.below):
+            return b""
+        positions = _POSITIONS.pack(self.newest, self.structural, self.below, self.inside, self.hashed)
+        return positions if len(path) <= keys.ORDERED else positions + path
 
 
 def names(record: records.Mutation) -> tuple[bytes, ...]:
@@ -88,6 +91,16 @@ class History(Rows):
         row = self._get(table, keys.place_key(path))
         return Mention() if row is None else Mention(*_POSITIONS.unpack_from(row))
 
+    def last_named(self, path: bytes, *, structural: bool = False) -> int:
+        """The position of the newest mutation that names the absolute `path` itself, 0 without one.
+
+        With `structural` of those that changed whether it is there, or of what type.
+        """
+        if len(path) > PATH_MAX:
+            return 0
+        there = self._mention(path)
+        return there.structural if structural else there.newest
+
     def _newest_matching(self, dep: Dependency, at: bytes, newest: int, last: int) -> int:
         """`newest`, or the position of a newer mutation of what a pattern may match below its base `at`.
 
@@ -104,7 +117,7 @@ class History(Rows):
             key, row = cast("tuple[bytes, bytes]", cursor.item())
             if not key.startswith(prefix):
                 break
-            path = row[_POSITIONS.size :]
+            path = key if len(key) <= keys.ORDERED else row[_POSITIONS.size :]
             directory = path.rpartition(b"/")[0]
             if directory in quiet:
                 more = cursor.set_range(directory + b"0")  # the byte after the slash

@@ -15,6 +15,8 @@ from provd.core import entry as entries
 from provd.core.facts import ObjectState
 
 _SHORT: Final = 470
+_NUMBER: Final = 4
+"""Bytes of a scope's number."""
 ORDERED: Final = 480
 """Bytes of a path by which keys are in path order."""
 IMPORTED: Final = b"="
@@ -113,6 +115,12 @@ def entry_key(scope_number: bytes, key: bytes) -> bytes:
     if len(key) <= _SHORT:
         return scope_number + key
     return scope_number + key[:_SHORT] + short_hash(key) + b"\0"
+
+
+def parted(entry_key_: bytes) -> tuple[bytes, str | None]:
+    """The number of the scope and the key that an `entry_key` was made of, None where it does not hold all of it."""
+    whole = len(entry_key_) <= _NUMBER + _SHORT
+    return entry_key_[:_NUMBER], entry_key_[_NUMBER:].decode() if whole else None
 
 
 def path_key(path: bytes) -> bytes:

@@ -10,6 +10,8 @@ Formats, each as it was released:
 1 with the watcher: all of these. Entries of before keep their short rows: not shown, and silence proves nothing of
   them until they were read again.
 2 `gaps` knows every gap and every change of coverage that the log holds, and `imports` what was imported from where.
+3 mutations and their digests are packed, and `touched` and `gaps` repeat no path that is their key. Rows of before are
+  read as well, and go when they are trimmed or written anew.
 """
 
 from __future__ import annotations
@@ -59,7 +61,11 @@ def from_1(writer: Writer) -> None:
                 waiting = 0
 
 
-STEPS: Final[Mapping[int, Step]] = {1: from_1}
+def from_2(_: Writer) -> None:
+    """Nothing is to be repaired: only what reads format 2 cannot read what is written from now on."""
+
+
+STEPS: Final[Mapping[int, Step]] = {1: from_1, 2: from_2}
 """From each older format to the next one."""
 
 

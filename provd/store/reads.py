@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, cast
 
 import msgspec
 
-from provd.core import clock, records
+from provd.core import clock, packing, records
 from provd.core.dependency import PATH_KINDS, SET_KINDS, Kind, Member, base, is_under, touches
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Facts, ObjectState, Question, Touch
@@ -16,7 +16,7 @@ from provd.core.verdict import MAX_DEPTH
 from provd.store import keys
 from provd.store.history import PATH_MAX, History
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
-from provd.store.resting import Resting
+from provd.store.touching import ALL, Touching
 
 _entries: Final = msgspec.msgpack.Decoder(Entry)
 _stored: Final = msgspec.msgpack.Decoder(Stored)
@@ -49,12 +49,12 @@ class View(History):
     def record(self, position: int) -> records.Record | None:
         """The record at `position`, None where it is trimmed or never was."""
         data = self._get("log", clock.key(position))
-        return None if data is None else records.decode(data)
+        return None if data is None else packing.decode(data)
 
     def all_records(self) -> Iterator[tuple[int, records.Record]]:
         """Every record that is held, in order."""
         for key, value in self._rows("log"):
-            yield clock.position(key), records.decode(value)
+            yield clock.position(key), packing.decode(value)
 
     def records(self, after: int, limit: int, most: int = MAX_BATCH) -> list[tuple[int, records.Record]]:
         """Up to `limit` records with positions above `after`, in order; fewer where they are over `most` bytes."""
@@ -64,7 +64,7 @@ class View(History):
             size += len(value)
             if size > most and out:
                 break
-            out.append((clock.position(key), records.decode(value)))
+            out.append((clock.position(key), packing.decode(value)))
         return out
 
     def runs(self) -> dict[str, clock.Span]:
@@ -88,33 +88,38 @@ class View(History):
         """The four bytes that stand for a scope, None where nothing was ever put in it."""
         return self._get("scopes", keys.short_hash(scope))
 
-    def _key(self, entry_id: EntryId) -> bytes | None:
+    def entry_key(self, entry_id: EntryId) -> bytes | None:
+        """The key of an entry's rows, None where nothing was ever put in its scope."""
         number = self.scope_number(entry_id.scope)
         return None if number is None else keys.entry_key(number, entry_id.key.encode())
 
+    def entry_at(self, key: bytes) -> bytes | None:
+        """The row of an active entry by its key."""
+        return self._get("entries", key)
+
     def _entry_at(self, key: bytes) -> Entry | None:
-        data = self._get("entries", key)
+        data = self.entry_at(key)
         return None if data is None else _entries.decode(data)
 
     def entry(self, entry_id: EntryId) -> Entry | None:
         """The active entry, None where there is none."""
-        key = self._key(entry_id)
+        key = self.entry_key(entry_id)
         return None if key is None else self._entry_at(key)
 
     def entry_row(self, entry_id: EntryId) -> bytes | None:
         """The row of the active entry as it lies in the store: equal rows are the same entry, put or renewed once."""
-        key = self._key(entry_id)
+        key = self.entry_key(entry_id)
         return None if key is None else self._get("entries", key)
 
     def stored(self, entry_id: EntryId) -> Stored:
         """The value and meta of an active entry."""
-        key = self._key(entry_id)
+        key = self.entry_key(entry_id)
         data = None if key is None else self._get("values", key)
         return Stored(None, None) if data is None else _stored.decode(data)
 
     def members(self, entry_id: EntryId, index: int) -> tuple[Member, ...] | None:
         """What the entry's set number `index` held when it was kept, None where that is not known."""
-        key = self._key(entry_id)
+        key = self.entry_key(entry_id)
         data = None if key is None else self._get("members", keys.short_hash(key) + index.to_bytes(4, "big"))
         return None if data is None else _members.decode(data)
 
@@ -123,7 +128,7 @@ class View(History):
 
         A precedent's newest record is none before its version.
         """
-        key = self._key(entry_id)
+        key = self.entry_key(entry_id)
         if key is not None:
             prefix = keys.short_hash(key)
             for _, value in self._rows("archive", prefix + clock.key(since), prefix):
@@ -155,12 +160,12 @@ class View(History):
 
     def import_row(self, entry_id: EntryId, name: bytes) -> bytes | None:
         """What is kept under that name of what was imported for a key."""
-        key = self._key(entry_id)
+        key = self.entry_key(entry_id)
         return None if key is None else self._get("imports", keys.short_hash(key) + name)
 
     def import_rows(self, entry_id: EntryId, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """The same of all names that start with `prefix`, with their names."""
-        key = self._key(entry_id)
+        key = self.entry_key(entry_id)
         if key is None:
             return []
         start = keys.short_hash(key)
@@ -172,61 +177,30 @@ class View(History):
         cursor = self._txn.cursor(db=self._tables[table])
         return cast("list[bytes]", list(cursor.iternext_dup())) if cursor.set_key(key) else []
 
-    def on_object(self, name: bytes) -> list[Entry]:
-        """The entries that rest on an object."""
-        found = (self._entry_at(key) for key in self._duplicates("others", keys.object_key(name)))
-        return [e for e in found if e and any(k.dep.kind is Kind.OBJECT and k.dep.name == name for k in e.deps or ())]
-
-    def on_entry(self, entry_id: EntryId) -> list[Entry]:
-        """The entries that rest on another entry."""
-        number = self.scope_number(entry_id.scope)
-        if number is None:
-            return []
-        key = keys.entry_key(number, entry_id.key.encode())
-        found = (self._entry_at(k) for k in self._duplicates("others", keys.dependent_key(key)))
-        return [e for e in found if e and entry_id in e.entry_ids()]
-
-    def _any_on_entries(self) -> bool:
+    def any_on_entries(self) -> bool:
         """Whether any entry at all rests on another one."""
         return next(self._rows("others", keys.DEPENDENTS, keys.DEPENDENTS), None) is not None
 
-    def on_path(self, path: bytes, *, structural: bool = True) -> list[EntryId]:
-        """The entries that a write to `path` may touch: on it, on a set above that holds it, on anything below.
+    def on_entry(self, entry_id: EntryId) -> bool:
+        """Whether any entry rests on this one."""
+        key = self.entry_key(entry_id)
+        return key is not None and self._get("others", keys.dependent_key(key)) is not None
 
-        A write that is not `structural` leaves what there is and of what type.
+    def on_path(self, path: bytes, *, leaf: bool = False) -> list[EntryId]:
+        """The entries that a write to `path` may touch, each once: on it, on a set that holds it, on anything below.
+
+        A write of a `leaf` makes no directory.
         """
-        candidates: set[bytes] = set()
-        at = path
-        while True:
-            candidates.update(self._duplicates("paths", keys.path_key(at)))
-            if at == b"/":
-                break
-            at = at.rpartition(b"/")[0] or b"/"
-        below = keys.path_key(path.rstrip(b"/") + b"/")
-        candidates.update(value for _, value in self._rows("paths", below, below))
-        rests = Resting(path, structural=structural)
-        rows = (self._get("entries", key) for key in sorted(candidates))
-        return [entry_id for row in rows if row is not None and (entry_id := rests(row)) is not None]
+        return Touching(paths=[path], deep=False, leaves={path} if leaf else ()).take(self, ALL)[0]
 
     def touched(
-        self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int, *, structural: bool = True
+        self, objects: Iterable[bytes], paths: Iterable[bytes], limit: int, *, leaves: Container[bytes] = ()
     ) -> list[EntryId]:
-        """Up to `limit` entries that a write to these may touch, and those that rest on them."""
-        first = [e.id for name in objects for e in self.on_object(name)]
-        first += [entry_id for path in paths for entry_id in self.on_path(path, structural=structural)]
-        return self.with_dependents(first, limit)
+        """Up to `limit` entries that a write to these may touch, and those that rest on them.
 
-    def with_dependents(self, first: Iterable[EntryId], limit: int) -> list[EntryId]:
-        """Up to `limit` entries: `first`, and what rests on them at any depth."""
-        if not self._any_on_entries():
-            return list(islice(dict.fromkeys(first), limit))
-        seen: dict[EntryId, None] = {}
-        level = list(first)
-        while level and len(seen) < limit:
-            new = [i for i in dict.fromkeys(level) if i not in seen][: limit - len(seen)]
-            seen |= dict.fromkeys(new)
-            level = [e.id for i in new for e in self.on_entry(i)]
-        return list(seen)
+        `leaves` are those of the paths that are no directories and become none.
+        """
+        return Touching(objects, paths, limit=limit, leaves=leaves).take(self, ALL)[0]
 
     # what actions declared
 
@@ -239,6 +213,13 @@ class View(History):
         """What actions declared of a path."""
         data = self._get("written", keys.written_key(path))
         return PathState(path) if data is None else _paths.decode(data)
+
+    def last_declared(self, path: bytes, clock: int) -> int:
+        """The action whose write to `path` itself is open, or ended as the newest after `clock`; 0 for none."""
+        state = self.path_state(path)
+        if state.open:
+            return max(state.open)
+        return (state.last_action or 0) if state.last_end > clock else 0
 
     def touch(self, kept: Kept, after: int = 0) -> Touch | None:
         """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation.

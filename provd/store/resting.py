@@ -1,13 +1,13 @@
-"""Which of many entries rest on a path: a write may touch thousands, and most rest on it in the same words."""
+"""Whether an entry rests on what is written: thousands may, and most of them in the same words."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Container
 from typing import Final
 
 import msgspec
 
 from provd.core.dependency import PATH_KINDS, Dependency, touches
-from provd.core.entry import EntryId
 
 
 class _On(msgspec.Struct, array_like=True):
@@ -22,7 +22,7 @@ class _On(msgspec.Struct, array_like=True):
 class _Row(msgspec.Struct, array_like=True):
     """The beginning of an `Entry`."""
 
-    id: EntryId
+    id: msgspec.Raw
     version: msgspec.Raw
     renewed: msgspec.Raw
     clock: msgspec.Raw
@@ -35,27 +35,33 @@ _reals: Final = msgspec.msgpack.Decoder(bytes | None)
 
 
 class Resting:
-    """Says of entries' rows whether a write to one path may touch them; each dependency is thought about once."""
+    """Says of entries' rows whether a write to any of these paths, of which some are `leaves`, may touch them.
 
-    def __init__(self, path: bytes, *, structural: bool) -> None:
-        self._path = path
+    Each dependency is thought about once.
+    """
+
+    def __init__(self, paths: Collection[bytes], *, structural: bool, leaves: Container[bytes]) -> None:
+        self._paths = paths
+        self._leaves = leaves
         self._structural = structural
         self._known: dict[tuple[bytes, bytes], bool] = {}
 
-    def __call__(self, row: bytes) -> EntryId | None:
-        """The entry of a row, if the write may touch it."""
-        found = _rows.decode(row)
-        for on in found.deps or ():
+    def __call__(self, row: bytes) -> bool:
+        """Whether the write may touch the entry of a row."""
+        for on in _rows.decode(row).deps or ():
             words = (bytes(on.dep), bytes(on.real))
             touched = self._known.get(words)
             if touched is None:
                 touched = self._known[words] = self._touched(*words)
             if touched:
-                return found.id
-        return None
+                return True
+        return False
 
     def _touched(self, dep: bytes, real: bytes) -> bool:
         of = _dependencies.decode(dep)
         if of.kind not in PATH_KINDS:
             return False
-        return touches(of, _reals.decode(real) if real else None, self._path, structural=self._structural)
+        at = _reals.decode(real) if real else None
+        return any(
+            touches(of, at, path, structural=self._structural, leaf=path in self._leaves) for path in self._paths
+        )

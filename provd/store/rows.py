@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, cast
 
 import lmdb
@@ -35,6 +36,23 @@ class Rows:
                 if not key.startswith(prefix):
                     return
                 yield key, value
+
+    def indexed(
+        self, table: str, key: bytes, after: tuple[bytes, bytes] | None, limit: int, *, below: bool
+    ) -> list[tuple[bytes, bytes]]:
+        """Up to `limit` rows of an index in order, those that come after the row `after`.
+
+        They lie under `key`, or with `below` under all keys that start with it.
+        """
+        cursor = self._txn.cursor(db=self._tables[table])
+        if after is None:
+            there = cursor.set_range(key) if below else cursor.set_key(key)
+        else:
+            there = cursor.set_range_dup(after[0], after[1] + b"\0") or (below and cursor.set_range(after[0] + b"\0"))
+        if not there:
+            return []
+        rows = cast("Iterator[tuple[bytes, bytes]]", islice(cursor if below else cursor.iternext_dup(keys=True), limit))
+        return list(takewhile(lambda row: row[0].startswith(key), rows))
 
     def meta(self, name: bytes) -> bytes | None:
         """A small value by its name."""

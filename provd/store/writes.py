@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import msgspec
 
-from provd.core import clock, records
+from provd.core import clock, packing, records
 from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, Member, above, base, touches
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import ObjectState
@@ -34,7 +34,8 @@ class Writer(View):
     def __init__(self, environment: Environment, txn: lmdb.Transaction, now: int) -> None:
         super().__init__(environment, txn)
         self.going_on = environment.going_on
-        self._head = super().head()
+        self._head = self._written_head = super().head()
+        self._numbers: dict[bytes, bytes] = {}  # of scopes
         self.now = now
         self.wrote = 0
         self.gaps: list[tuple[int, records.Gap]] = []
@@ -70,10 +71,9 @@ class Writer(View):
         """Appends a record and returns its position: the next number, always."""
         position = self._head + 1
         self.wrote += 1
-        if not self._txn.put(clock.key(position), records.encode(record), append=True, db=self._tables["log"]):
+        if not self._txn.put(clock.key(position), packing.encode(record), append=True, db=self._tables["log"]):
             raise RuntimeError(f"record {position} would not be the newest one")
         self._head = position
-        self._put("meta", b"head", b"%d" % position)
         if isinstance(record, records.Gap):
             self.gaps.append((position, record))
             if record.scope == records.ALL:
@@ -85,13 +85,19 @@ class Writer(View):
 
     def finish(self) -> None:
         """Writes what waits to be written; to be called before the transaction is committed, and harmless before."""
+        if self._head != self._written_head:
+            self._put("meta", b"head", b"%d" % self._head)
+            self._written_head = self._head
         for name, mentions in self._mentions.items():
             table = self._tables[name]
             for path, there in mentions.items():
-                if there.empty:
-                    self._txn.delete(keys.place_key(path), db=table)
+                row = there.row(path)
+                if row == there.was:  # trimmed was what it says nothing of: another page would be written for nothing
+                    continue
+                if row:
+                    self._txn.put(keys.place_key(path), row, db=table)
                 else:
-                    self._txn.put(keys.place_key(path), there.row(path), db=table)
+                    self._txn.delete(keys.place_key(path), db=table)
             mentions.clear()
         self._chains.clear()
 
@@ -106,6 +112,7 @@ class Writer(View):
         there = self._mentions[table].get(path)
         if there is None:
             there = self._mentions[table][path] = super()._mention(path, table)
+            there.was = there.row(path)
         return there
 
     def index_again(self, position: int, record: records.Record) -> None:
@@ -213,6 +220,12 @@ class Writer(View):
         return gone
 
     # entries
+
+    def scope_number(self, scope: bytes) -> bytes | None:
+        number = self._numbers.get(scope) or super().scope_number(scope)
+        if number is not None:
+            self._numbers[scope] = number
+        return number
 
     def _number(self, scope: bytes) -> bytes:
         number = self.scope_number(scope)

@@ -21,6 +21,7 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from changes import until
 from support import HANG, REPOSITORY
 
 if TYPE_CHECKING:
@@ -126,8 +127,11 @@ class Someone:
     def ready(self, by: str = "log", **popen: Any) -> None:
         """Waits until the daemon says that it is ready or, where nobody hears it (`by` "clock"), answers a command."""
         assert self.daemon is not None
+        if by == "log":
+            until(lambda: "ready" in self.said(), self.place, self.daemon)
+            return
         deadline = time.monotonic() + HANG
-        while not ("ready" in self.said() if by == "log" else self.run("clock", code=None, **popen).returncode == 0):
+        while self.run("clock", code=None, **popen).returncode != 0:
             assert self.daemon.poll() is None, self.said()
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.005)  # as the support's daemon waits for what cannot tell

@@ -155,6 +155,25 @@ def test_a_list_of_what_a_path_touches(ws: Workspace) -> None:
     assert set(keys_of(ws("entry.list", touching="elsewhere"))) == {"whole"}
 
 
+def test_what_a_pattern_cannot_match_does_not_touch_it(ws: Workspace) -> None:
+    sh(ws, "mkdir -p src/sub; echo > src/x.txt; ln -s x.txt src/file; ln -s sub src/directory")
+    for key, dep in {"flat": "glob:src/*.py", "deep": "glob:src/**/*.py", "names": "names:src/**/*.py"}.items():
+        ws.put(key, dep)
+    ws.put("linked", "glob:src/*/*.py")
+    for path, touched in {
+        "src/x.txt": set(),
+        "src/file": set(),
+        "src/sub/a.py": {"deep", "names", "linked"},
+        "src/sub": {"deep", "names", "linked"},
+        "src/directory": {"deep", "names", "linked"},
+        "src/nothing/yet": {"deep", "names"},
+        "src": {"flat", "deep", "names", "linked"},
+        "": {"flat", "deep", "names", "linked"},
+    }.items():
+        assert set(keys_of(ws("entry.list", touching=f"{ws.root}/{path}"))) == touched, path
+        assert set(ws("action.record", writes=[f"file:{ws.root}/{path}"])["affects"]["keys"]) == touched, path
+
+
 def test_forgetting_takes_the_entry_and_everything_that_rests_on_it_knows(ws: Workspace) -> None:
     version = ws("entry.put", key="k", value=1, deps=[])["version"]
     ws("entry.put", key="on", value=1, deps=["entry:k"], fetched_at=ws.clock())

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from changes import until
 from hung_mount import Hung
 from support import HANG, Daemon, Rpc, clean_environment, records_since
 
@@ -35,11 +36,7 @@ def works(daemon: Daemon, name: str) -> None:
 
 
 def a_root_is_added(daemon: Daemon, hung: Hung) -> None:
-    hung.hangs = True
-    daemon.roots = []
-    daemon.start()
-    daemon.rpc("root.add", path=daemon.root)
-    works(daemon, "new")
+    starts_though_it_hangs(daemon, hung)
     works(daemon, "sub/new")
 
 
@@ -75,12 +72,17 @@ def it_is_well_and_nothing_is_told_of_it(daemon: Daemon, hung: Hung) -> None:
     assert not hung.hangs
 
 
-def a_stop_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
+def starts_though_it_hangs(daemon: Daemon, hung: Hung) -> None:
+    """A daemon that is started without a root, is given one above the mount, and works."""
     hung.hangs = True
     daemon.roots = []
     daemon.start()
     daemon.rpc("root.add", path=daemon.root)
     works(daemon, "new")
+
+
+def a_stop_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
+    starts_though_it_hangs(daemon, hung)
     daemon.disconnect()
     words = ["--socket", daemon.socket, "--timeout", str(HANG)]  # that it keeps its state elsewhere is not told
     done = subprocess.run(
@@ -113,17 +115,11 @@ def a_start_on_it_is_refused(daemon: Daemon, hung: Hung) -> None:
     hung.hangs = True
     daemon.roots = [f"{daemon.root}/sub/hung"]
     daemon.launch()
-    deadline = time.monotonic() + HANG
-    while "does not answer within" not in daemon.said():  # its process may last as long as the call
-        assert time.monotonic() < deadline, daemon.said()
+    until(lambda: "does not answer within" in daemon.said(), daemon.home)  # its process may last as long as the call
 
 
 def a_restart_goes_on_without_the_old_process(daemon: Daemon, hung: Hung) -> None:
-    hung.hangs = True
-    daemon.roots = []
-    daemon.start()
-    daemon.rpc("root.add", path=daemon.root)
-    works(daemon, "new")
+    starts_though_it_hangs(daemon, hung)
     daemon.disconnect()
     words = ["--state", daemon.state, "--socket", daemon.socket]
     subprocess.run(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from asking import refusal
+from changes import until
 from support import HANG, Daemon, Json, Rpc, RpcError, clean_environment
 
 if TYPE_CHECKING:
@@ -41,14 +42,14 @@ class Configured(Daemon):
         return self.logged(word)
 
     def logged(self, word: str) -> str:
-        """The first line of the log that says `word`, as soon as it is there. Each look is a question to the daemon."""
-        deadline = time.monotonic() + HANG
-        while True:
-            found = [line for line in self.said().splitlines() if word in line]
-            if found:
-                return found[0]
-            assert time.monotonic() < deadline, self.said()
-            self.rpc("daemon.hello", protocol=1)
+        """The first whole line of the log that says `word`, as soon as it is there."""
+
+        def lines() -> list[str]:
+            whole, _, _ = self.said().rpartition("\n")
+            return [line for line in whole.splitlines() if word in line]
+
+        until(lambda: bool(lines()), self.home, self.process)
+        return lines()[0]
 
     def settings(self) -> dict[str, Json]:
         """The values in use."""

@@ -7,11 +7,11 @@ import os
 import shutil
 import signal
 import stat
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support import HANG, Daemon, Rpc
+from changes import until
+from support import Daemon, Rpc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,14 +30,11 @@ def daemon() -> Iterator[Daemon]:
 
 
 def _hang_up(daemon: Daemon, word: str) -> None:
-    """SIGHUP, until the log says `word` once more; each look is a question over the connection that is there."""
+    """SIGHUP, until the log says `word` once more."""
     assert daemon.process is not None
     before = daemon.said().count(word)
     daemon.process.send_signal(signal.SIGHUP)
-    deadline = time.monotonic() + HANG
-    while daemon.said().count(word) == before:
-        assert time.monotonic() < deadline, daemon.said()
-        daemon.rpc("daemon.hello", protocol=1)
+    until(lambda: daemon.said().count(word) > before, daemon.home, daemon.process)
 
 
 def _asked(daemon: Daemon) -> int:

@@ -53,7 +53,8 @@ def test_the_advice_for_an_unreadable_directory_can_be_run(someone: Someone) -> 
 
     told = [_line(someone.run(command, code=None).stdout) for command in ("status", "doctor")]
     found = [
-        re.search(r"next: (chmod .*), or leave them out: (provd watch add .* --ignore /other/)", each) for each in told
+        re.search(r"next: (chmod .*?) # opens them or: (provd watch add .* --ignore /other/) # leaves", each)
+        for each in told
     ]
     (opening, leaving), again = [tuple(map(shlex.split, each.groups())) for each in found if each]
     assert again == (opening, leaving)
@@ -86,10 +87,12 @@ def test_a_put_on_what_may_not_be_read_says_which_place_and_how_to_open_it(someo
         for dep in (f"file:{work}/d/f", f"tree:{work}", f"glob:{work}/*/*"):
             for how in ((), ("--fetched-at", clock)):
                 told = _put(someone, work, dep, *how)
-                assert f"permission denied (EACCES) for {place}: chmod u+rX {place}, then put it again" in told
+                assert f"next: chmod u+rX {place}  # permission denied (EACCES) for {place}; then put it again" in told
                 assert "--as-of-now" not in told
         _put(someone, work, f"file:{work}/d/f")
-        assert f"chmod u+rX {place}, then" in _line(someone.run("why", "k", "--root", work, code=4).stdout)
+        assert f"chmod u+rX {place} # permission denied" in _line(
+            someone.run("why", "k", "--root", work, code=4).stdout
+        )
         os.chmod(place, 0o700)
 
     assert _put(someone, work, f"tree:{work}") == ""
@@ -117,4 +120,4 @@ def test_a_check_of_what_became_unreadable_says_how_to_open_it(someone: Someone)
 
     told = _line(someone.run("why", "k", "--root", work, code=4).stdout)
 
-    assert f"chmod u+rX {work}/f, then ask again" in told
+    assert f"chmod u+rX {work}/f # permission denied (EACCES) for {work}/f; then ask again" in told

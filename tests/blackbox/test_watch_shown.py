@@ -92,15 +92,24 @@ def place(rested: Rested) -> Workspace:
 
 def refused(ws: Workspace, dep: str, clock: str | None = None, key: str = "k") -> Json:
     """A put by a clock alone that must not be taken as shown; the entry is not fresh."""
+    clock = clock or ws.clock()
+    assert ws("deps.check", deps=[dep], fetched_at=clock)["verdict"] != "fresh", "what is asked at once is no better"
     answer = put_by_clock(ws, key, dep, clock=clock)
     assert answer["unproven"] == [dep], answer
     assert answer["verdict"]["verdict"] != "fresh"
     for verify in ("auto", "log", "content"):
         assert ws.verdict(key, verify=verify) != "fresh", verify
+        assert ws("deps.check", deps=[dep], fetched_at=clock, verify=verify)["verdict"] != "fresh", verify
+    kept = ws.found(key)
+    alone = ws("deps.check", deps=[dep], fetched_at=clock)
+    assert (alone["verdict"], alone["why"]) == kept
     return answer
 
 
 def shown(ws: Workspace, *deps: str, clock: str | None = None) -> None:
+    clock = clock or ws.clock()
+    alone = ws("deps.check", deps=list(deps), fetched_at=clock)
+    assert (alone["verdict"], alone["evidence"]) == ("fresh", []), alone
     answer = put_by_clock(ws, "k", *deps, clock=clock)
     assert (answer["unproven"], answer["verdict"]["verdict"]) == ([], "fresh"), answer
     assert ws.verdict("k") == "fresh"
@@ -284,6 +293,7 @@ def test_times_younger_than_the_clock_by_less_than_the_step(place: Workspace) ->
     clock = clock_right_after(place, lambda: place.write("f", "just written\n"))
     refused(place, "file:f", clock)
     assert place.found("k") == ("unknown", "unproven")
+    assert "the digest of what you read" in one(place("deps.check", deps=["file:f"], fetched_at=clock))["hint"]
     place.write("f", "other\n")
     assert place.verdict("k") != "fresh"
 

@@ -220,4 +220,6 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
 
 def test_an_unknown_shell(cli: RealCli) -> None:
     assert "'bash', 'zsh', 'fish'" in cli("completion", "csh", code=2).err
-    assert cli("completion", code=2).err.endswith("\n  next: provd completion bash, or zsh, or fish\n")
+    assert cli("completion", code=2).err.endswith(
+        "\n  next: provd completion bash\n  or: provd completion zsh\n  or: provd completion fish\n"
+    )

@@ -72,6 +72,6 @@ def test_a_place_without_permission_is_said_with_what_opens_it(fake: Cli) -> Non
     got = fake("confirm", "k", "--fetched-at", "c:1", code=5)
 
     assert "cannot be read now: tree:/t (Permission denied)" in got.err
-    assert "next: permission denied (EACCES) for /t/a: chmod u+rX /t/a, then confirm again" in got.err
+    assert "next: chmod u+rX /t/a  # permission denied (EACCES) for /t/a; then confirm again" in got.err
     assert fake.fake.params_of("deps.snapshot")["deps"] == [{"dep": "file:/f"}, {"dep": "tree:/t"}]
     assert "entry.put" not in [method for method, _ in fake.fake.asked]

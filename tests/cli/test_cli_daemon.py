@@ -86,11 +86,11 @@ def test_run_leaves_open_what_was_not_said(cli: Cli, monkeypatch: pytest.MonkeyP
 
 def test_run_says_why_it_cannot(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
-        raise StoreUnusable("another daemon holds it", "stop that one")
+        raise StoreUnusable("another daemon holds it", "provd stop  # that one")
 
     _daemon(monkeypatch, fail)
 
-    assert cli("run", code=5).err == "provd: another daemon holds it\n  next: stop that one\n"
+    assert cli("run", code=5).err == "provd: another daemon holds it\n  next: provd stop  # that one\n"
 
 
 def test_version(cli: Cli) -> None:

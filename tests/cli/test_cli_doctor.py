@@ -56,7 +56,13 @@ _TOLD: list[tuple[str, str, Json, str, str]] = [
     ("version", "warn", {"version": "9.9", "package": "/else/where"}, "9.9", "provd restart"),
     ("store.aside", "warn", {"set_aside": "/s/store.unusable-1"}, "/s/store.unusable-1", "rm -r /s/store.unusable-1"),
     ("store.migrated", "warn", {"migrated": {"kept": "/s/store.format-1", "from": 1}}, "/s/store.format-1", "restart"),
-    ("store.astray", "fail", {"store": {"unusable": "it was moved"}}, "was moved", "provd export"),
+    (
+        "store.astray",
+        "fail",
+        {"store": {"unusable": "it was moved"}},
+        "was moved",
+        "provd restart && provd import FILE",
+    ),
     ("store.reopened", "warn", {"store": {"reopened": 2}}, "opened again 2 times", "dmesg"),
     ("store.map", "warn", {"bytes": 900 * 1024**2, "store": {"map_bytes": 1024**3}}, "900.0 MiB", "map_gib = 2"),
     ("roots.none", "warn", {"roots": []}, "nothing is watched", "provd watch add DIR"),
@@ -185,7 +191,7 @@ _ROOTS: list[tuple[str, str, Json, str, str]] = [
         "warn",
         _root(state="degraded", coverage="partial", uncovered=_places("permission denied", "/r/a")),
         "/r/a is not watched",
-        "chmod u+rX /r/a, or leave it out: provd watch add /r --ignore /a/",
+        "chmod u+rX /r/a  # opens it\nprovd watch add /r --ignore /a/  # leaves it out",
     ),
 ]
 
@@ -289,7 +295,7 @@ def test_a_root_in_whose_place_another_directory_stands(doctor: Doctor) -> None:
 
     assert (found["code"], found["level"]) == ("root.gone", "fail")
     assert found["what"] == f"{here} is another directory than the one that was watched"
-    assert found["next"].endswith(f"provd watch add {here}")
+    assert found["next"].startswith(f"provd watch add {here}  #")
 
 
 @pytest.mark.parametrize(("whose", "named"), [(4242, "'#4242'"), (0, "root")])
@@ -300,7 +306,7 @@ def test_a_daemon_of_another_user_is_no_other_mount_namespace(whose: int, named:
 
     assert found.code == "namespace"
     assert "mount namespace" not in found.why
-    assert found.next == f"ask as that user: sudo -u {named} provd doctor --socket /s"
+    assert found.next == f"sudo -u {named} provd doctor --socket /s  # asks as that user"
 
 
 def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +316,7 @@ def test_a_second_daemon_on_the_state_that_this_command_means(doctor: Doctor, mo
 
     assert found["code"] == "daemons"
     assert "process 12 answers here, process 77 holds" in found["what"]
-    assert found["next"].endswith("provd stop --socket /t/b.sock")
+    assert found["next"].startswith("provd stop --socket /t/b.sock  #")
 
 
 def test_of_other_daemons_only_what_is_known_is_said(doctor: Doctor) -> None:

@@ -78,7 +78,7 @@ def test_with_too_few_watches_the_fix_names_the_limit_that_binds(confined: Confi
 
     assert set(found) == {"root.uncovered"}
     assert "are not watched" in found["root.uncovered"]["what"]
-    fix = "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
+    fix = "sysctl user.max_inotify_watches=524288  # as root of the daemon's user namespace"
     assert found["root.uncovered"]["next"] == fix
     assert f"next: {fix}" in status
 
@@ -93,7 +93,7 @@ def test_with_almost_all_watches_used(confined: Confined) -> None:
     found = doctor(confined, prefix=confined.enter())["limits.watches"]
 
     assert "of at most 55 watches are used" in found["what"]
-    assert found["next"] == "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace"
+    assert found["next"] == "sysctl user.max_inotify_watches=524288  # as root of the daemon's user namespace"
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -183,7 +183,7 @@ def test_a_daemon_on_the_same_state_that_answers_elsewhere(doctor: Doctor, monke
     found = _without_daemon(doctor.findings("--socket", "none"))
 
     assert "process 77 runs a daemon on this state directory" in found["why"]
-    assert found["next"].endswith("export PROVD_SOCKET=/t/b.sock")
+    assert found["next"].startswith("export PROVD_SOCKET=/t/b.sock  # ")
 
 
 # ---- places on disk
@@ -233,6 +233,7 @@ def test_a_state_directory_that_was_removed_under_the_daemon(doctor: Doctor) -> 
     found = doctor.finding()
 
     assert (found["code"], found["level"]) == ("state.gone", "fail")
+    assert found["next"].endswith("provd restart && provd import FILE")
 
 
 def test_a_state_directory_that_is_none(doctor: Doctor) -> None:

@@ -54,7 +54,7 @@ def test_a_daemon_that_is_stopped_is_not_waited_for(own: Workspace) -> None:
         process.send_signal(signal.SIGCONT)
 
     assert set(found) == {"socket.stopped"}
-    assert found["socket.stopped"]["next"].endswith(f"kill -CONT {process.pid}")
+    assert found["socket.stopped"]["next"].startswith(f"kill -CONT {process.pid}  #")
 
 
 def test_a_socket_that_takes_no_more_connections(home: Daemon) -> None:
@@ -151,7 +151,7 @@ def test_two_daemons_and_one_that_answers_elsewhere(own: Workspace, home: Daemon
     assert set(both) == {"daemons"}
     assert f"process {own.daemon.process.pid} holds {own.daemon.state}" in both["daemons"]["what"]
     assert set(elsewhere) == {"socket.absent"}
-    assert elsewhere["socket.absent"]["next"].endswith(f"export PROVD_SOCKET={own.daemon.socket}")
+    assert elsewhere["socket.absent"]["next"].startswith(f"export PROVD_SOCKET={own.daemon.socket}  #")
 
 
 def test_with_few_descriptors(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_a_store_that_could_not_be_opened(home: Daemon) -> None:
 
     assert set(with_daemon) == {"store.aside"}
     assert set(without) == {"store.aside", "socket.absent"}
-    path = with_daemon["store.aside"]["next"].rpartition("rm -r ")[2]
+    path = with_daemon["store.aside"]["next"].removeprefix("rm -r ").partition("  #")[0]
     assert os.path.isdir(path)
 
 

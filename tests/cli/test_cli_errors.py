@@ -29,7 +29,7 @@ _WIRE = "send fetched_at, root or scope"
     [
         ("clock.missing", {}, "--fetched-at $c; for files --sums"),
         ("root.ambiguous", {}, "--root DIR, or --scope NAME"),
-        ("root.missing", {}, "provd watch ls lists the roots"),
+        ("root.missing", {}, "provd watch ls  # lists the roots"),
         ("entry.conflict", {"version": 15}, "then put with --based-on 15"),
         ("entry.conflict", {"version": 0}, "then put with --based-on 0"),
         ("entry.conflict", {}, _WIRE),
@@ -55,7 +55,7 @@ def test_what_is_too_long_is_told_in_characters(cli: Cli) -> None:
 
     got = cli("put", "k", "--no-deps", code=5)
 
-    assert got.err.endswith("\n  next: shorter: it may have at most 256 characters\n")
+    assert got.err.endswith("\n  next: provd put --help  # shorter: it may have at most 256 characters\n")
 
 
 def test_a_refused_action_names_what_is_not_usable(cli: Cli) -> None:
@@ -66,7 +66,8 @@ def test_a_refused_action_names_what_is_not_usable(cli: Cli) -> None:
 
     assert got.err == (
         "provd: nothing was begun: not usable: plan (changed), other (gap); the objects named in --write count as"
-        " unknown until they are looked at again [action.stale]\n  next: look again, put the entries anew, then begin\n"
+        " unknown until they are looked at again [action.stale]\n  next: c=$(provd clock)  # look again, put the"
+        " entries anew with --fetched-at $c, then begin\n"
     )
     path = cli("action", "begin", "--write", "f", "--if-usable", "plan", code=5)
     assert path.err.startswith("provd: nothing was begun: not usable: plan (changed), other (gap) [action.stale]\n")
@@ -95,7 +96,7 @@ def test_an_error_as_json(cli: Cli, arguments: list[str], exit_code: int, code: 
     assert set(told) == {"code", "message", "hint"}
     assert told["code"] == code
     assert told["message"] in got.err
-    assert f"\n  next: {told['hint']}\n" in got.err
+    assert "\n  next: " + told["hint"].replace("\n", "\n  or: ") + "\n" in got.err
     assert cli(*(word for word in arguments if word != "--json"), code=exit_code).out == ""
 
 

@@ -116,11 +116,11 @@ def test_its_exit_code_is_the_commands(cli: RealCli, command: list[str], code: i
 
 def test_what_could_not_be_started_says_what_to_do(cli: RealCli) -> None:
     assert "cannot run 'none': " in (said := cli.process("exec", "--", "none", code=127).err)
-    assert "\n  next: is it on the PATH?" in said
-    assert "\n  next: correct the path" in cli.process("exec", "--", "/none/here", code=127).err
+    assert "\n  next: export PATH=DIR:$PATH  # is it on the PATH?" in said
+    assert "\n  next: ls /none  # correct the path" in cli.process("exec", "--", "/none/here", code=127).err
     cli.write("script", "#!/none/here\n")
     os.chmod(os.path.join(cli.root, "script"), 0o700)
-    assert "\n  next: look at its first line (#!)" in cli.process("exec", "--", "./script", code=127).err
+    assert "\n  next: head -n1 ./script  # its first line (#!)" in cli.process("exec", "--", "./script", code=127).err
 
 
 @pytest.mark.parametrize("arguments", [["echo", "-n", "--json"], ["--", "echo", "-n", "--json"]])
@@ -308,6 +308,23 @@ def test_the_report_is_for_programs(cli: RealCli) -> None:
     assert told["verdicts"]["f"]["verdict"] == "dirty"
     assert os.path.join(cli.root, "f") in {mutation["path"] for mutation in told["changed"]}
     assert told["affects"]["keys"] == ["f"]
+
+
+def test_a_report_to_stdout_is_its_last_line(cli: RealCli) -> None:
+    done = cli.process("exec", "-q", "--report", "-", "--", "sh", "-c", "printf said; exit 3", code=3)
+
+    said, told = done.out.splitlines()
+    assert (said, json.loads(told)["exit"], done.err) == ("said", 3, "")
+    assert not os.path.lexists(os.path.join(cli.root, "-"))
+
+
+def test_a_report_to_a_stdout_that_nobody_reads_leaves_the_exit_code(cli: RealCli) -> None:
+    script = f"{sys.executable} -m provd exec -q --report - -- sh -c 'exit 3' >/dev/full"
+
+    done = subprocess.run(["sh", "-c", script], cwd=cli.root, env=cli.environment(), capture_output=True, check=False)
+
+    assert done.returncode == 3
+    assert b"the report could not be written: stdout: No space left" in done.stderr
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o777, 0o600), (0o000, 0o666), (0o277, 0o600)])

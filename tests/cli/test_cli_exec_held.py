@@ -25,8 +25,8 @@ def test_without_a_daemon_it_is_not_run(own: RealCli) -> None:
 
     got = own.process("exec", "--", "touch", "made", code=3)
 
-    assert "; the command was not run\n  next: start the daemon" in got.err
-    assert "or run it --anyway" in got.err
+    assert "; the command was not run\n  next: provd start  # or run it with --anyway" in got.err
+    assert "or run it with --anyway" in got.err
     assert not os.path.exists(os.path.join(own.root, "made"))
     assert (
         "it is run all the same" in own.process("exec", "--anyway", "--", "sh", "-c", "touch made; exit 4", code=4).err
@@ -39,7 +39,7 @@ def test_refused_it_is_not_run(cli: RealCli) -> None:
 
     assert "not usable: none (no-entry)" in got.err
     assert "the objects" not in got.err
-    assert "the command was not run [action.stale]\n  next: look again" in got.err
+    assert "the command was not run [action.stale]\n  next: c=$(provd clock)  # look again" in got.err
     assert not os.path.exists(os.path.join(cli.root, "made"))
 
 

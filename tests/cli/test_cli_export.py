@@ -128,7 +128,7 @@ def test_bad_lines_are_told_by_number_and_all_others_are_taken(own: Workspace) -
     assert done.stdout.startswith(b"%d added, " % len(BAD))
     for number in range(len(BAD)):
         assert b"line %d: " % (3 * number + 3) in done.stderr, done.stderr
-    assert b"next: mend these lines" in done.stderr
+    assert b"next: provd import FILE  # when these lines are mended" in done.stderr
     told = json.loads(provd(own.daemon, "import", "-", "--json", stdin=file).stdout)
     assert told["unchanged"] == len(BAD)
     assert [one["line"] for one in told["refused"]] == [3 * number + 3 for number in range(len(BAD))]

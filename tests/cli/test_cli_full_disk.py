@@ -39,4 +39,4 @@ def test_start_on_a_full_disk_says_that_it_is_full(home: Home, options: str, tol
     )
     assert done.returncode == 5
     assert told.format(place) in done.stderr
-    assert "next: free space on that disk, then: provd start" in done.stderr
+    assert "next: provd start  # when there is space on that disk" in done.stderr

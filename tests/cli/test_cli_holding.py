@@ -22,7 +22,7 @@ def test_stop_finds_the_daemon_of_a_state_by_its_lock(home: Home) -> None:
     pid = home.hello(elsewhere)["pid"]
     said = home.provd("stop", code=5).err
     assert f"(pid {pid})" in said
-    assert f"--socket {elsewhere}" in said
+    assert f"next: export PROVD_SOCKET={elsewhere}  # " in said
     assert "no daemon" in home.provd("stop", "--socket", os.path.join(home.path, "x.sock"), code=3).err
     assert home.provd("stop", "--state", home.state).err == "stopped\n"
     assert "no daemon" in home.provd("stop", "--state", home.state, code=3).err

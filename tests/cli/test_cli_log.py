@@ -129,7 +129,7 @@ def test_a_clock_that_stands_still_is_the_end(cli: Cli) -> None:
 def test_since_stops_at_its_limit(cli: Cli) -> None:
     cli.fake.answers["log.since"] = in_turn(_page(1, 2, clock="c:2", more=True))
 
-    assert "(there is more)" in cli("since", "c:0", "--limit", "2").err
+    assert "  # there is more" in cli("since", "c:0", "--limit", "2").err
     assert cli.fake.params_of("log.since") == {"clock": "c:0", "limit": 2}
 
 
@@ -252,7 +252,7 @@ def test_log_follows_from_a_clock(cli: Cli) -> None:
     record, error = map(json.loads, got.out.splitlines())
     assert record == _numbered(1)[0]
     assert error["error"]["code"] == "unreachable"
-    assert error["error"]["hint"].endswith(", then go on from here: provd log -f --since c:1")
+    assert error["error"]["hint"].endswith("\nprovd log -f --since c:1  # then goes on from here")
     assert cli.fake.questions == [("log.subscribe", {"clock": "c:0"})]
 
 

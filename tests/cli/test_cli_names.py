@@ -32,9 +32,9 @@ def _dep(cli: Cli, argument: str | bytes) -> Any:
         ("file:f", "file:HERE/f"),
         ("/abs/f", "file:/abs/f"),
         ("a/link/../b", "file:HERE/a/link/../b"),
-        ("./f", "file:HERE/./f"),
-        (".", "file:HERE/."),
-        ("./odd:name", "file:HERE/./odd:name"),
+        ("./f", "file:HERE/f"),
+        (".", "file:HERE"),
+        ("./odd:name", "file:HERE/odd:name"),
         ("dir:d/", "dir:HERE/d/"),
         ("names:*.py", "names:HERE/*.py"),
         ("glob:src/**/*.py", "glob:HERE/src/**/*.py"),
@@ -51,6 +51,46 @@ def test_dependencies(cli: Cli, argument: str, sent: str) -> None:
     expected = sent.replace("HERE", cli.here) if argument else ""
 
     assert _dep(cli, argument) == expected
+
+
+@pytest.mark.parametrize(
+    ("argument", "sent"),
+    [
+        ("../f", "file:UP/f"),
+        ("../../../../../../../f", "file:/f"),
+        ("..", "file:UP"),
+        ("../", "file:UP"),
+        ("tree:..", "tree:UP"),
+        ("tree:.", "tree:HERE"),
+        ("glob:./d/../*.py", "glob:HERE/*.py"),
+        ("glob:../b[*]c/*.py", "glob:UP/b[*]c/*.py"),
+        ("glob:d/*/../f", "glob:HERE/d/*/../f"),
+        ("d/../f", "file:HERE/f"),
+        ("d/e/../../f", "file:HERE/f"),
+        (".//d/./f", "file:HERE/d/f"),
+        ("d/./", "file:HERE/d/"),
+        ("d/.", "file:HERE/d/"),
+        ("link/../f", "file:HERE/link/../f"),
+        ("link/.././d/../f", "file:HERE/link/../f"),
+        ("d/link2/../../f", "file:HERE/d/link2/../../f"),
+        ("link/e/../f", "file:HERE/link/f"),
+        ("none/../f", "file:HERE/none/../f"),
+        ("f/../f", "file:HERE/f/../f"),
+        ("/../f", "file:/f"),
+        ("dir:/dev/../none", "dir:/none"),
+    ],
+)
+def test_what_only_leads_back_out_of_a_directory_is_left_out(cli: Cli, argument: str, sent: str) -> None:
+    """What is left means the same to the system, whatever is a link."""
+    os.makedirs("d/e")
+    os.symlink("d", "link")
+    os.symlink("/dev", "d/link2")
+    open("f", "w").close()
+    expected = sent.replace("HERE", cli.here).replace("UP", os.path.dirname(cli.here))
+    assert _dep(cli, argument) == expected.replace("//", "/")
+    kind, _, name = argument.rpartition(":")
+    if kind in {"", "dir", "tree"}:
+        assert os.path.realpath(name) == os.path.realpath(_dep(cli, argument).partition(":")[2])
 
 
 def test_bytes_that_are_not_utf8(cli: Cli) -> None:

@@ -39,19 +39,36 @@ def test_an_unwatched_directory_has_keys_of_its_own(cli: RealCli, other: str, mo
     assert "no-entry" in missing.out
     where = f"no entry summary in {other}, which is in no watched directory; roots: {cli.root}"
     assert (
-        missing.err
-        == f"{where}\n  summary is in: --root {cli.root}\n  next: --root DIR, provd watch add ., or provd put\n"
+        missing.err == f"{where}\n  summary is in: --root {cli.root}\n  next: provd watch add .\n"
+        "  or: provd ls --root DIR  # another place; provd put keeps an entry here\n"
     )
     assert cli("get", "summary").out.strip() == "of the other"
     monkeypatch.chdir(cli.root)
     assert cli("get", "summary").out.strip() == "of the root"
 
 
+def test_a_put_in_a_directory_that_is_not_watched_says_so(
+    cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("put", "here", "--value", "v", "--no-deps").err == ""
+    monkeypatch.chdir(other)
+
+    assert cli("put", "k", "--value", "v", "--no-deps").err == (
+        f"{other} is in no watched directory: from elsewhere the key is found with --root only\n"
+        "  next: provd watch add .  # then it is found from all below, and the log tells what changed\n"
+    )
+    for options in (["--root", "."], ["--scope", "global"], ["--json"]):
+        assert cli("put", "k", "--value", "v", "--no-deps", *options).err == ""
+
+
 @pytest.mark.parametrize("command", ["check", "get", "why"])
 def test_a_key_that_is_not_there(cli: RealCli, command: str) -> None:
     got = cli(command, "k", code=4)
 
-    assert f"no entry k in {cli.root}\n  next: another --root DIR, or provd put\n" in got.err
+    assert (
+        f"no entry k in {cli.root}\n  next: provd ls --root DIR  # another place; provd put keeps an entry here\n"
+        in got.err
+    )
     assert "no entry k in the scope s\n" in cli(command, "k", "--scope", "s", code=4).err
     assert cli(command, "k", "--json", code=4).err == ""
 

@@ -18,7 +18,7 @@ def test_start_names_what_stands_in_its_way(home: Home, name: str, kind: str) ->
     (os.mkdir if kind == "a directory" else os.mkfifo)(path)
     said = home.provd("start", "--timeout", "30", code=5).err
     assert f"{path} is {kind}" in said
-    assert f"next: give it another name, and provd makes its own: mv {path} {path}.other" in said
+    assert f"next: mv {path} {path}.other  # then provd makes its own" in said
     assert "no daemon" in home.provd("stop", code=3).err
     os.rename(path, path + ".other")
     home.provd("start")

@@ -148,5 +148,5 @@ def test_as_of_now_with_an_entry_or_an_object(cli: RealCli) -> None:
 
     nosuch = f"entry:nosuch, and there is no entry nosuch in {cli.root}"
     assert missing.startswith(f"provd: --as-of-now does not count for {nosuch} [clock.missing]\n")
-    assert missing.endswith("  next: c=$(provd clock), look again, then --fetched-at $c\n")
+    assert missing.endswith("  next: c=$(provd clock)  # then look again, and --fetched-at $c\n")
     assert other.startswith("provd: --as-of-now does not count for entry:there, object:o [clock.missing]\n")

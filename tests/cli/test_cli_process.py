@@ -70,10 +70,12 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.given.asking",
         "provd.cli.given.completing",
         "provd.cli.given.exact",
+        "provd.cli.given.looking",
         "provd.cli.given.names",
         "provd.cli.given.present",
         "provd.cli.given.sums",
         "provd.cli.output",
+        "provd.cli.steps",
         "provd.cli.words",
         "provd.cli.words.hints",
         "provd.cli.words.nothing",
@@ -156,7 +158,7 @@ def test_a_value_that_a_closed_stdout_cannot_take(fake: FakeDaemon, value: objec
     done = _in_a_shell(fake, f"get k {options} >&-")
 
     assert done.returncode == 5
-    told = b"provd: [Errno 9] stdout is closed, so the answer is lost\n  next: open stdout; "
+    told = b"provd: [Errno 9] stdout is closed, so the answer is lost\n  next: provd doctor  # open stdout; "
     assert done.stderr.startswith(told)
     assert b"Traceback" not in done.stderr
     assert b"Exception" not in done.stderr

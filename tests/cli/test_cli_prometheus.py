@@ -209,7 +209,7 @@ def test_a_daemon_that_refuses_is_down_and_the_code_is_5(cli: Cli) -> None:
     got = cli("status", "--prometheus", code=5)
 
     assert list(parsed(got.out)) == ["provd_up"]
-    assert got.err == "provd: it stops [busy]\n  next: try again\n"
+    assert got.err == "provd: it stops [busy]\n  next: provd doctor  # try again\n"
     assert cli("status", code=5).err == got.err, "the screen says the same of it"
 
 

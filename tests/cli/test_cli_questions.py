@@ -69,6 +69,24 @@ def test_check_of_no_entry_says_where_it_looked(cli: Cli) -> None:
     assert cli("check", "k", code=4).out.splitlines()[1:] == ["    looked in root /r"]
 
 
+@pytest.mark.parametrize(
+    ("dep", "more", "told"),
+    [
+        ("file:/f", [], "--sums shows what was read"),
+        ("file:/f", ["--no-revalidate"], "ask without --no-revalidate"),
+        ("entry:k", [], "look again, then ask with --fetched-at"),
+    ],
+)
+def test_check_says_how_to_ask_again_where_nothing_shows_what_was_read(
+    cli: Cli, dep: str, more: list[str], told: str
+) -> None:
+    cli.fake.answers["deps.check"] = verdict("unknown", why="unproven", evidence=[{"dep": dep, "why": "unproven"}])
+    got = cli("check", "--dep", dep, "--fetched-at", "c:1", *more, code=4)
+    assert got.err.startswith("next: ")
+    assert told in got.err
+    assert cli("check", "-q", "--dep", dep, "--fetched-at", "c:1", *more, code=4).err == ""
+
+
 def test_check_dependencies(cli: Cli) -> None:
     answer = verdict("dirty")
     del answer["key"]
@@ -133,7 +151,7 @@ def test_refused(cli: Cli) -> None:
 
     got = cli("check", "-q", "k", code=5)
 
-    assert got.err == "provd: too long [limit]\n  next: shorten it\n"
+    assert got.err == "provd: too long [limit]\n  next: provd check --help  # shorten it\n"
 
 
 def test_unreachable(cli: Cli) -> None:
@@ -255,7 +273,7 @@ def test_why_tells_all(cli: Cli) -> None:
         "root cause: k ← entry:e ← object:o written",
         "the entry itself  moving",
         "three times",
-        "next: read again",
+        "next: c=$(provd clock)  # read again, with --fetched-at $c",
         "and 2 more dependencies at fault",
     ):
         assert text in out
@@ -274,13 +292,13 @@ def test_why_of_an_older_daemon_is_short(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "item", "hint"),
     [
-        ([], {"dep": "file:/f", "why": "unproven"}, "put it again with --sums"),
-        ([], {"dep": "entry:e", "why": "unproven"}, "put again with --fetched-at $c"),
+        ([], {"dep": "file:/f", "why": "unproven"}, "then put it with --sums SUMS"),
+        ([], {"dep": "entry:e", "why": "unproven"}, "put with --fetched-at $c"),
         (["--no-revalidate"], {"dep": "file:/f", "why": "unproven"}, "ask without --no-revalidate"),
         (["--no-revalidate"], {"dep": "file:/f", "why": "touched"}, "or ask without --no-revalidate"),
-        ([], {"dep": "file:/f", "why": "touched"}, "read it again and put it anew\n"),
-        ([], {"dep": "file:/f", "why": "timeout"}, "raise --timeout-ms"),
-        ([], {"dep": None, "why": "no-provenance"}, "--no-deps says that"),
+        ([], {"dep": "file:/f", "why": "touched"}, "read it again and put it anew, with --fetched-at $c\n"),
+        ([], {"dep": "file:/f", "why": "timeout"}, "provd check KEY --timeout-ms"),
+        ([], {"dep": None, "why": "no-provenance"}, "--no-deps: on nothing"),
         ([], {"dep": "file:/f", "why": "changed"}, "of the wire"),
     ],
 )

@@ -37,7 +37,7 @@ def test_questions_say_that_it_runs(home: Home, bereft: int) -> None:
         for words in (["check", "k"], ["status"], ["status", "--json"], ["ls"]):
             err = home.provd(*words, code=3).err
 
-            assert err == f"{said}  next: kill -HUP {bereft}: it makes its socket anew\n", words
+            assert err == f"{said}  next: kill -HUP {bereft}  # it makes its socket anew\n", words
         found = home.provd("doctor", code=1).out
         assert "its socket is gone" in found
         assert f"kill -HUP {bereft}" in found
@@ -72,7 +72,7 @@ def test_what_lies_in_its_place_is_named(home: Home, bereft: int) -> None:
     home.provd("start")
 
     assert err.endswith(
-        f"next: move away what lies at {home.socket}, then kill -HUP {bereft}: it makes its socket anew\n"
+        f"next: mv {home.socket} {home.socket}.other && kill -HUP {bereft}  # it makes its socket anew\n"
     )
 
 

@@ -102,7 +102,7 @@ roots
     not watched: /big/a (watch limit reached: raise fs.inotify.max_user_watches (now 8192))
     not watched: /big/b (watch limit reached: raise fs.inotify.max_user_watches (now 8192))
     and 40 more: provd watch ls --json
-    next: sudo sysctl fs.inotify.max_user_watches=524288 (to keep it: a line in /etc/sysctl.d/)
+    next: sudo sysctl fs.inotify.max_user_watches=524288  # to keep it: a line in /etc/sysctl.d/
     last gap 2023-11-14 22:13:20, events lost: the kernel's queue overflowed:
              changes were not told; all was looked through again, and answers
              stay true by reading

@@ -16,7 +16,7 @@ from fake_daemon import Cli, FakeDaemon, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provd.cli.given import sums
+from provd.cli.given import names, sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _write(content: bytes) -> None:
         (f"{_HEX}   two  spaces ", "file:HERE/ two  spaces "),
         (f"{_HEX}  **", "file:HERE/**"),
         (f"{_HEX}  glob:x", "file:HERE/glob:x"),
-        (f"{_HEX}  ./-", "file:HERE/./-"),
+        (f"{_HEX}  ./-", "file:HERE/-"),
         (f"{_HEX}  a\\nb", "file:HERE/a\\nb"),
         (f"\\{_HEX}  a\\nb\\\\n\\r", "file:HERE/a\nb\\n\r"),
         (f"\\{_HEX} *a\\\\", "file:HERE/a\\"),
@@ -134,7 +134,7 @@ def test_every_name_comes_back_as_it_was_escaped(name: bytes) -> None:
 
     text = told["dep"]
     raw = text.encode() if isinstance(text, str) else base64.b64decode(text["b64"])
-    assert raw == b"file:/" + name
+    assert raw == b"file:" + names.absolute("/" + os.fsdecode(name))
 
 
 @pytest.mark.parametrize("program", [["sha256sum"], ["sha256sum", "-b"], ["shasum", "-a", "256"]])

@@ -93,12 +93,12 @@ def test_every_put_of_a_topic_is_one_that_is_taken(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["exitcodes"], "did you mean provd help exit-codes? provd help lists all"),
+        (["exitcodes"], "provd help exit-codes  # did you mean that?\n  or: provd help  # lists all"),
         (["clock"], None),
-        (["clokcs"], "did you mean provd help clock"),
-        (["chekc"], "did you mean provd help check? provd help lists all"),
-        (["action", "ende"], "did you mean provd help action end? provd help action lists all"),
-        (["xyzzy"], "  next: provd help lists all"),
+        (["clokcs"], "provd help clock"),
+        (["chekc"], "provd help check  # did you mean that?\n  or: provd help  # lists all"),
+        (["action", "ende"], "provd help action end  # did you mean that?\n  or: provd help action  # lists all"),
+        (["xyzzy"], "  next: provd help  # lists all"),
         (["put", "x"], "  next: provd help put"),
     ],
 )

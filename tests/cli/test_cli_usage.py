@@ -34,7 +34,7 @@ __all__ = ["cli", "fake"]
     ids=" ".join,
 )
 def test_an_empty_path_is_not_the_current_directory(cli: Cli, asked: list[str]) -> None:
-    assert "an empty path names nothing\n  next: name a file" in cli(*asked, code=2).err
+    assert "an empty path names nothing\n  next: provd" in cli(*asked, code=2).err
     assert cli.fake.questions == []
 
 
@@ -52,8 +52,8 @@ def test_an_empty_command(cli: Cli) -> None:
 
 
 def test_the_name_that_was_meant(cli: Cli) -> None:
-    assert "did you mean provd help exit-codes? " in cli("help", "exit", code=2).err
-    assert "did you mean provd doctor? " in cli("doc", code=2).err
+    assert "next: provd help exit-codes  # did you mean that?" in cli("help", "exit", code=2).err
+    assert "next: provd doctor  # did you mean that?" in cli("doc", code=2).err
     assert "did you mean" not in cli("history", code=2).err
 
 

@@ -11,10 +11,12 @@ from fake_daemon import HELLO, Cli, Refusal, cli, fake
 __all__ = ["cli", "fake"]
 
 _ROOTS = {"roots": [{"path": "/r", "state": "watching", "backend": "inotify", "coverage": "whole"}]}
+_FOREIGN = {"daemon.status": {"foreign": True}}
+"""A daemon in another place has other real paths, so that what it answers is told as it is."""
 
 
 def test_watch(cli: Cli) -> None:
-    cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, "root.list": _ROOTS}
+    cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, "root.list": _ROOTS, **_FOREIGN}
 
     assert cli("watch", "add", "a", "--ignore", "x/", "--no-wait").out == "watching /r: all of it is watched\n"
     assert cli.fake.params_of("root.add") == {"path": f"{cli.here}/a", "ignore": [".git/", "x/"], "wait": False}
@@ -37,13 +39,50 @@ def test_what_is_no_root_is_told_with_the_root_around_it(cli: Cli) -> None:
     inside = cli("watch", "rm", "/r/d", code=5).err
     outside = cli("watch", "rm", "/s", "--json", code=5)
 
-    assert inside.endswith("\n  next: it lies in /r: provd watch rm /r; provd watch ls lists the roots\n")
-    assert outside.err.endswith("\n  next: provd watch ls lists the roots\n")
+    assert inside.endswith(
+        "\n  next: provd watch rm /r  # the root that it lies in\n  or: provd watch ls  # lists the roots\n"
+    )
+    assert outside.err.endswith("\n  next: provd watch ls  # lists the roots\n")
     assert outside.json["error"]["code"] == "root.missing"
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_what_is_removed_while_it_is_added_is_said(cli: Cli, options: list[str]) -> None:
+    cli.fake.answers |= {"root.add": _ROOTS, "daemon.status": {"foreign": False}}
+
+    got = cli("watch", "add", "/s", *options, code=5)
+
+    assert "watching" not in got.out
+    assert got.err == (
+        "provd: /s was added and is watched no more: another command removed it meanwhile\n  next: provd watch add /s\n"
+    )
+
+
+def test_what_lies_in_another_root_is_said_once(cli: Cli) -> None:
+    inner = {"path": "/r/in ner", "state": "watching", "coverage": "whole"}
+    cli.fake.answers |= {"daemon.hello": HELLO | {"roots": ["/", "/r"]}}
+    cli.fake.answers |= {"root.add": {"roots": [*_ROOTS["roots"], inner]}}
+
+    assert cli("watch", "add", "/r/in ner", "/r/in ner").err == (
+        "provd: /r/in ner lies in the watched /r and has keys of its own: in it those of /r are not meant any more\n"
+        "  next: provd ls --root /r  # they stay, and --root names them from anywhere\n"
+    )
+    assert cli("watch", "add", "/r").err == "", "it was watched before"
+    assert cli("watch", "add", "/r/in ner", "--json").err == ""
+
+
+def test_what_is_removed_leaves_its_entries_and_says_so(cli: Cli) -> None:
+    cli.fake.answers |= {"root.remove": {"roots": []}, "entry.list": {"entries": [{"key": "k"}]}}
+
+    assert cli("watch", "rm", "/r").err == (
+        "no longer watched: /r\n  its entries stay, and are judged by reading\n"
+        "  next: provd ls --root /r  # lists them; provd forget KEY --root /r drops one\n"
+    )
+    assert cli.fake.params_of("entry.list") == {"root": "/r", "limit": 1}
+
+
 def test_the_current_directory_is_named_by_its_own_path(cli: Cli) -> None:
-    cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}}
+    cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, **_FOREIGN}
 
     for dot in (".", "./"):
         assert cli("watch", "rm", dot).err == f"no longer watched: {cli.here}\n"
@@ -110,18 +149,18 @@ def _uncovered(why: str, count: int, **fields: Any) -> dict[str, Any]:
 
 _LIMIT = "watch limit reached: raise fs.inotify.max_user_watches (now 8192)"
 _FIXES = [
-    (_LIMIT, "sudo sysctl fs.inotify.max_user_watches=524288 (to keep it: a line in /etc/sysctl.d/)"),
+    (_LIMIT, "sudo sysctl fs.inotify.max_user_watches=524288  # to keep it: a line in /etc/sysctl.d/"),
     (
         "raise fs.inotify.max_user_watches (now 524288)",
-        "sudo sysctl fs.inotify.max_user_watches=1048576 (to keep it: a line in /etc/sysctl.d/)",
+        "sudo sysctl fs.inotify.max_user_watches=1048576  # to keep it: a line in /etc/sysctl.d/",
     ),
     (
         "no instance left: fs.inotify.max_user_instances is 128",
-        "sudo sysctl fs.inotify.max_user_instances=1024 (to keep it: a line in /etc/sysctl.d/), then start provd again",
+        "sudo sysctl fs.inotify.max_user_instances=1024 && provd restart  # to keep it: a line in /etc/sysctl.d/",
     ),
     (
         "the namespace's limit: user.max_inotify_watches",
-        "sysctl user.max_inotify_watches=524288, as root of the daemon's user namespace",
+        "sysctl user.max_inotify_watches=524288  # as root of the daemon's user namespace",
     ),
 ]
 

@@ -108,7 +108,7 @@ def test_it_begins_with_the_put_and_ends_with_the_verdict(cli: Cli) -> None:
     assert lines[8] == f"│ {_NOBODY}"
     assert lines[9:11] == ["✗ dirty    k  (same)", "  standing active, version 7, checked content, as of c:1"]
     assert lines[11:13] == ["", "  file:/r/f  changed"]
-    assert lines[-1] == "      next: read again"
+    assert lines[-1] == "      next: c=$(provd clock)  # read again, with --fetched-at $c"
 
 
 def test_it_names_what_the_entry_rests_on_and_how_each_is_kept(cli: Cli) -> None:

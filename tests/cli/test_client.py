@@ -261,6 +261,22 @@ def test_a_file_in_the_sockets_place(tmp_path: Path) -> None:
         Client(str(tmp_path / "file"))
 
 
+def test_a_directory_in_the_sockets_place(fake: FakeDaemon, tmp_path: Path) -> None:
+    with pytest.raises(ProvdUnreachable, match=r"is a directory, not a socket\b") as refused:
+        Client(str(tmp_path))
+    assert (refused.value.kind, refused.value.hint.split("=")[0]) == ("file", "export PROVD_SOCKET")
+
+    os.rename(fake.path, os.path.join(fake.home, "provd.sock"))
+    with pytest.raises(ProvdUnreachable, match=r"is a directory, not a socket\b") as within:
+        Client(fake.home)
+    assert within.value.hint.startswith(f"export PROVD_SOCKET={fake.home}/provd.sock  # ")
+
+
+def test_a_special_file_in_the_sockets_place() -> None:
+    with pytest.raises(ProvdUnreachable, match=r"/dev/null is a special file, not a socket"):
+        Client("/dev/null")
+
+
 def test_a_path_that_is_too_long(tmp_path: Path) -> None:
     with pytest.raises(ProvdUnreachable, match=r"too long.*--socket"):
         Client(str(tmp_path / ("x" * 200)))

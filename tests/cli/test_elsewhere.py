@@ -44,11 +44,11 @@ def test_without_the_runtime_directory_the_lock_tells_where_it_listens(home: Hom
     del home.env["XDG_RUNTIME_DIR"]
 
     for command in ("status", "clock"):
-        assert f"\n  next: a daemon of yours listens elsewhere: export PROVD_SOCKET={home.socket}\n" in (
+        assert f"\n  next: export PROVD_SOCKET={home.socket}  # a daemon of yours listens there\n" in (
             home.provd(command, code=3).err
         )
     for command in ("stop", "restart"):
-        assert f"next: name its socket: --socket {home.socket}" in home.provd(command, code=5).err
+        assert f"next: export PROVD_SOCKET={home.socket}  # then ask again" in home.provd(command, code=5).err
     refused = home.provd("start", code=5).err
     assert f"another daemon of yours listens at {home.socket}" in refused
     assert f"export PROVD_SOCKET={home.socket}" in refused
@@ -70,9 +70,9 @@ def test_beside_a_unit_of_the_system_no_second_one_is_started(
     assert main(["start"]) == 5
     assert f"another daemon of yours listens at {system_socket}" in capsys.readouterr().err
     assert main(["clock"]) == 3
-    assert f"export PROVD_SOCKET={system_socket}\n" in capsys.readouterr().err
+    assert f"export PROVD_SOCKET={system_socket}  # " in capsys.readouterr().err
     assert main(["doctor"]) == 1
-    assert f"export PROVD_SOCKET={system_socket}\n" in capsys.readouterr().out
+    assert f"export PROVD_SOCKET={system_socket}  # " in capsys.readouterr().out
     assert not os.path.exists(places.state_dir())
 
 

@@ -79,7 +79,7 @@ def test_several_keys(cli: Cli, words: tuple[str, ...], code: int) -> None:
     "arguments",
     [
         ["--scope", "global", "-q", "k"],
-        ["k", "-q", "--root", "/a/../b//c"],
+        ["k", "-q", "--root", "/a/b/c"],
         ["-q", "-q", "a key: with 'signs' \"\\ {}"],
         ["-q", "k", "--socket", "SOCKET"],
         ["-q", "k", "--socket", "s.sock"],
@@ -146,6 +146,9 @@ def test_a_current_directory_that_is_gone(cli: Cli, capsys: pytest.CaptureFixtur
                 ["-q", "k", "--root"],
                 ["-q", "k", "--root", ""],
                 ["-q", "k", "--root", "."],
+                ["-q", "k", "--root", "/a/../b"],
+                ["-q", "k", "--root", "/a/./b"],
+                ["-q", "k", "--root", "//a"],
                 ["-q", "k", "--root=/a"],
                 ["-q", "k", "--root", "/a", "--root", "/b"],
                 ["-q", "k", "--root", "/a", "--scope", "s"],
@@ -284,7 +287,11 @@ def test_the_process_says_the_verdict(fake: FakeDaemon, word: str, code: int) ->
 
 def test_the_process_tells_what_is_wrong(fake: FakeDaemon) -> None:
     fake.answers["entry.check"] = Refusal("limit", "too long", "shorter")
-    assert _processes(fake, "check", "-q", "k") == (5, "", "provd: too long [limit]\n  next: shorter\n")
+    assert _processes(fake, "check", "-q", "k") == (
+        5,
+        "",
+        "provd: too long [limit]\n  next: provd check --help  # shorter\n",
+    )
 
     fake.answers["daemon.hello"] = {"name": "other"}
     code, _, told = _processes(fake, "check", "-q", "k")

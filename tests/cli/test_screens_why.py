@@ -51,7 +51,7 @@ _LIFE = """\
       is  sha256:261a9112a291…
       touched by record 11 modified /tmp/provd-HOME0000/root/config.py
         at YYYY-MM-DD HH:MM:SS.mmm, AGO (session s2, turn 4, action 10)
-      next: read it again and put the entry anew
+      next: c=$(provd clock)  # read it again and put the entry anew, with --fetched-at $c
 """
 
 
@@ -83,7 +83,7 @@ summary  version 9
       was sha256:3727adff524e…
       is  sha256:261a9112a291…
       touched by record 11 modified /tmp/provd-HOME0000/root/config.py at YYYY-MM-DD HH:MM:SS.mmm, AGO BY
-      next: read it again and put the entry anew
+      next: c=$(provd clock)  # read it again and put the entry anew, with --fetched-at $c
 """
 
 
@@ -132,6 +132,7 @@ def test_a_terminal_of_forty_columns_is_enough(desk: Desk) -> None:
     assert name not in seen.plain
     assert "src/deep/de…ep/deep/deep/config.py" in seen.plain
     fits = [line for line in seen.lines if "a key" not in line and "as of c:" not in line and "clock c:" not in line]
+    fits = [line for line in fits if "next: " not in line]
     assert [line for line in fits if len(line) > 40] == []
     assert name in desk.look("why", "a key that is longer than all the columns of this terminal", columns=200).plain
 
@@ -217,10 +218,26 @@ def test_nothing_is_said_to_be_born_stale_of_what_nobody_watches(desk: Desk) -> 
     told = desk.pipe("why", "k").text
 
     name = "file:/tmp/provd-HOME0000/root/../outside/f"
-    unseen = f"no record since it was put tells of a change: {name} was changed before that, or while nobody looked"
-    assert f"│   ✗ {unseen}\n" in told
+    assert f"│   ✗ when {name} was changed nobody knows: the log has nothing of what is not watched\n" in told
+    assert "before that" not in told
     assert "the log is not whole since then: not wholly watched: " in told
     assert "it was dirty before it was put" not in told
+
+
+def test_of_a_set_the_first_change_is_one_of_a_member_that_differs(desk: Desk) -> None:
+    for name in ("s/a", "s/b", "s/c"):
+        desk.save(name, "one\n")
+    desk.put("k", "tree:s", as_of="put")
+    desk.save("s/b", "one\n")
+    desk.save("s/c", "two\n")
+    desk.save("s/c", "one\n")
+    desk.save("s/a", "two\n")
+
+    told = [line for line in desk.pipe("why", "k").lines if line[2:].startswith("HH:MM") and " s/" in line]
+
+    assert ["the first change" in line for line in told] == [False, False, False, True]
+    assert told[-1].startswith("✗")
+    assert " s/a " in told[-1]
 
 
 def test_what_came_back_is_not_marked(desk: Desk) -> None:
@@ -270,7 +287,7 @@ def test_what_was_proven_after_the_put_is_not_called_born_stale(desk: Desk) -> N
 _CHAIN = """\
   entry:plan  entry-dirty
       root cause: report ← entry:plan ← entry:summary ← file:/tmp/provd-HOME0000/root/config.py changed
-      next: put the entry that it rests on anew, then derive it again
+      next: provd why plan  # put the entry that it rests on anew, then derive it again
 """
 
 
@@ -297,7 +314,7 @@ _TREE = """\
       └ entry:two  entry-dirty
         ├ file:/tmp/provd-HOME0000/root/2.py  deleted
         └ file:/tmp/provd-HOME0000/root/3.py  changed
-      next: put the entry that it rests on anew, then derive it again
+      next: provd why plan  # put the entry that it rests on anew, then derive it again
 """
 
 

@@ -318,6 +318,25 @@ def test_which_write_may_change_which_dependency(text: bytes, written: bytes, to
 
 
 @pytest.mark.parametrize(
+    ("text", "written", "touched"),
+    [
+        (b"glob:/r/**/*.py", b"/r/a.py", True),
+        (b"glob:/r/**/*.py", b"/r/a.txt", False),
+        (b"names:/r/**/*.py", b"/r/a/b.txt", False),
+        (b"glob:/r/**", b"/r/a/b.txt", True),
+        (b"glob:/r/*/b", b"/r/a", False),
+        (b"glob:/r/*/b", b"/r/a/b", True),
+        (b"glob:/r/a/*", b"/r/a", True),
+        (b"/r/a/b", b"/r/a", True),
+        (b"tree:/r", b"/r/a", True),
+        (b"dir:/r", b"/r/a", True),
+    ],
+)
+def test_below_what_is_no_directory_nothing_matches(text: bytes, written: bytes, touched: bool) -> None:
+    assert touches(parse(text, None), None, written, leaf=True) is touched
+
+
+@pytest.mark.parametrize(
     ("text", "real", "written", "touched"),
     [
         (b"/r/link", b"/x/a", b"/x/a", True),

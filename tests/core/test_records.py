@@ -101,18 +101,6 @@ def test_every_type_of_record_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
-def test_a_record_comes_back_as_it_was_stored(kind: type[Record]) -> None:
-    @settings(deadline=None)
-    @given(RECORDS[kind])
-    def check(record: Record) -> None:
-        back = records.decode(records.encode(record))
-        assert type(back) is kind
-        assert back == record
-
-    check()
-
-
-@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
 def test_a_record_on_the_wire_is_json_with_its_number_and_time_as_text(kind: type[Record]) -> None:
     @settings(deadline=None)
     @given(positions, RECORDS[kind])
@@ -156,12 +144,6 @@ def test_a_mutation_inside_an_action_names_its_session_and_turn() -> None:
 def test_a_name_on_the_wire_says_its_bytes(name: bytes) -> None:
     told = records.wire_name(name)
     assert named(json.loads(msgspec.json.encode(told))) == name
-
-
-@pytest.mark.parametrize("junk", [b"", b"\xc1", b"\x91\xa3gap", b"\x92\xa4none\x01", b"\x80", b"{}"])
-def test_bytes_that_are_no_record_are_refused(junk: bytes) -> None:
-    with pytest.raises(msgspec.MsgspecError):
-        records.decode(junk)
 
 
 def test_a_gap_on_the_wire() -> None:

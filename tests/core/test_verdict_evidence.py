@@ -34,7 +34,7 @@ from provd.core.dependency import Member, parse
 from provd.core.entry import Kept
 from provd.core.facts import Facts, ObjectState, Question
 from provd.core.reading import Trouble
-from provd.core.verdict import Fault, NeedDigests, Proof, triage
+from provd.core.verdict import MAX_DIFFERING, Fault, NeedDigests, Proof, triage
 
 DIRTY_OR_UNKNOWN: Final = CONTRACT - {"untouched", "same", "declared", "no-dependencies"}
 
@@ -100,10 +100,24 @@ def test_members_of_the_root_directory_have_one_slash() -> None:
     assert differs("dir:/", members(), members(("d", "bin"))).paths == (b"/bin",)
 
 
-def test_at_most_sixteen_members_are_named_the_first_by_name() -> None:
-    has = members(*(("f", f"{n:03}") for n in range(17)))
+def test_of_members_that_differ_the_first_by_name_are_thought_about() -> None:
+    has = members(*(("f", f"{n:03}") for n in range(MAX_DIFFERING + 1)))
     assert differs("dir:d", (), has[:16]).paths == tuple(b"/r/d/%03d" % n for n in range(16))
-    assert differs("dir:d", (), has).paths == tuple(b"/r/d/%03d" % n for n in range(16))
+    assert differs("dir:d", (), has).paths == tuple(b"/r/d/%03d" % n for n in range(MAX_DIFFERING))
+
+
+def test_at_most_sixteen_members_are_named_on_the_wire_in_the_order_that_the_log_gives() -> None:
+    one = kept("dir:d")
+    has = members(*(("f", f"{n:03}") for n in range(17)))
+    judged = judge(entry("k", one), found=read(one, TWO, members=has), members={(eid("k"), 0): ()})
+
+    def told(mutation: evidence.MutationOf) -> list[str]:
+        paths = evidence.to_wire(judged, clock="c", mutation=mutation)["evidence"][0]["paths"]
+        assert isinstance(paths, list)
+        return paths
+
+    assert told(lambda _: None) == [f"/r/d/{n:03}" for n in range(16)]
+    assert told(lambda fault: evidence.Witnessed(None, fault.paths[::-1])) == [f"/r/d/{n:03}" for n in range(16, 0, -1)]
 
 
 def test_at_most_sixteen_unreadable_members_are_named() -> None:
@@ -128,7 +142,7 @@ def test_only_sets_that_were_read_and_differ_ask_for_their_old_members() -> None
 
 def test_a_verdict_on_the_wire_has_every_field() -> None:
     judged = judge(entry("k", FILE), found=read(FILE, TWO))
-    told = evidence.to_wire(judged, clock="c:1", mutation=lambda _: {"seq": 4}, key="k")
+    told = evidence.to_wire(judged, clock="c:1", mutation=lambda _: evidence.Witnessed({"seq": 4}, ()), key="k")
     assert told == {
         "key": "k",
         "verdict": "dirty",

@@ -257,3 +257,9 @@ def test_lines_out_are_one_json_value_each() -> None:
         assert out.endswith(b"\n")
         assert out.count(b"\n") == 1
         json.loads(out)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"))), st.text(st.characters(codec="utf-8")))
+def test_notifications_that_differ_in_one_string_are_as_if_each_was_told_alone(values: list[str], other: str) -> None:
+    told = wire.notifications("m", {"seq": 1, other + "!": "\0"}, "key", values)
+    assert told == b"".join(wire.notification("m", {"key": value, "seq": 1, other + "!": "\0"}) for value in values)

@@ -102,6 +102,19 @@ def stamped_finely(path: bytes) -> Mounts:
     return mounts
 
 
+@pytest.fixture
+def here() -> Iterator[bytes]:
+    """An empty directory without links above it."""
+    with place() as path:
+        yield os.path.realpath(path)
+
+
+@pytest.fixture
+def fine(here: bytes) -> Mounts:
+    """The mounts, on a file system that stamps finely and moves a file's times with its names."""
+    return stamped_finely(here)
+
+
 def exchange(one: bytes, other: bytes) -> None:
     """Has two names change places at once."""
     if sys.platform != "linux" or ctypes.CDLL(None).renameat2(-100, one, -100, other, RENAME_EXCHANGE) != 0:

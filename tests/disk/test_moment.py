@@ -8,29 +8,18 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from reading_help import exchange, flip, place, reading, set_of, sha, stamped_finely, write
+from reading_help import exchange, fine, flip, here, reading, set_of, sha, write
 
 from provd.core.reading import Trouble
 from provd.disk import IgnoreRules, ReadingJob, files
 from provd.disk.mounts import Mounts, mounted
 
+__all__ = ["fine", "here"]
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from provd.core.reading import Found, Reading
-
-
-@pytest.fixture
-def here() -> Iterator[bytes]:
-    """An empty directory without links above it."""
-    with place() as path:
-        yield os.path.realpath(path)
-
-
-@pytest.fixture
-def fine(here: bytes) -> Mounts:
-    """The mounts, on a file system that stamps finely and moves a file's times with its names."""
-    return stamped_finely(here)
 
 
 def job(mounts: Mounts, *wanted: Reading, most: int | None = None) -> list[Found]:

@@ -52,6 +52,18 @@ def test_a_seal_that_was_made_across_the_end_of_an_epoch_is_not_kept(
     assert not sealed.has(path)
 
 
+def set_at_a_look(sealed: Sealed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the wall clock set right before the next `stat`."""
+    real = os.stat
+
+    def looking(path: bytes, **how: bool) -> os.stat_result:
+        monkeypatch.setattr(os, "stat", real)
+        wall_clock_was_set(sealed.clock)
+        return real(path, **how)
+
+    monkeypatch.setattr(os, "stat", looking)
+
+
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_seal_that_is_void_before_the_answer_does_not_count(
     home: bytes, sealed: Sealed, monkeypatch: pytest.MonkeyPatch, others: int
@@ -61,14 +73,7 @@ def test_a_seal_that_is_void_before_the_answer_does_not_count(
     for path in paths:
         sealed.ask(path)
     assert all(found.sealed for found in sealed.ask_by_job(*paths))
-    real = os.stat
-
-    def looking(path: bytes, **how: bool) -> os.stat_result:
-        monkeypatch.setattr(os, "stat", real)
-        wall_clock_was_set(sealed.clock)
-        return real(path, **how)
-
-    monkeypatch.setattr(os, "stat", looking)
+    set_at_a_look(sealed, monkeypatch)
     assert not any(found.sealed for found in sealed.ask_by_job(*paths))
 
 
@@ -78,14 +83,7 @@ def test_a_seal_that_is_void_before_the_answer_leaves_a_single_file_to_a_job(
     """Broken: `read_single` without `holds`."""
     path = write(home + b"/f", b"one")
     sealed.ask(path)
-    real = os.stat
-
-    def looking(path: bytes, **how: bool) -> os.stat_result:
-        monkeypatch.setattr(os, "stat", real)
-        wall_clock_was_set(sealed.clock)
-        return real(path, **how)
-
-    monkeypatch.setattr(os, "stat", looking)
+    set_at_a_look(sealed, monkeypatch)
     assert not sealed.ask(path).sealed
 
 

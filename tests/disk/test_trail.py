@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from reading_help import exchange, flip, place, reading, stamped_finely, write
+from reading_help import exchange, fine, flip, here, reading, write
 
 from provd.core.reading import Signature
 from provd.disk import IgnoreRules, ReadingJob, files, stamps, trail
@@ -15,21 +15,10 @@ from provd.disk.mounts import UNKNOWN, Mounts, mounted
 from provd.disk.stamps import Stamps
 from provd.disk.trail import Trails, Way
 
+__all__ = ["fine", "here"]
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-@pytest.fixture
-def here() -> Iterator[bytes]:
-    """An empty directory without links above it."""
-    with place() as path:
-        yield os.path.realpath(path)
-
-
-@pytest.fixture
-def fine(here: bytes) -> Mounts:
-    """The mounts, on a file system that stamps finely and moves a file's times with its names."""
-    return stamped_finely(here)
+    from collections.abc import Callable
 
 
 def names(way: Way | None) -> list[bytes]:

@@ -22,11 +22,11 @@ from provd.disk import IgnoreRules, Workers
 from provd.ground import Ground
 from provd.inquiry import Inquiry
 from provd.recorder import Actions, Entries
-from provd.recorder.showing import Showing
 from provd.resolver import Resolver
 from provd.responder import Responder
 from provd.settings import Settings
 from provd.shortcut import Shortcut
+from provd.showing import Showing
 from provd.store import Store, View, Writer
 from provd.subscriptions import Subscriptions
 from provd.watch.base import Uncovered
@@ -152,7 +152,7 @@ class Desk:
         self.entries = Entries(self.store, self.inquiry, resolver, self.clocks, watch, self.showing)
         self.actions = Actions(self.store, self.inquiry, resolver, self.clocks, watch)
         shortcut = Shortcut(self.store, self.workers.seals, Ground(self.workers, watch))
-        self.responder = Responder(self.store, self.inquiry, resolver, self.clocks, watch, shortcut)
+        self.responder = Responder(self.store, self.inquiry, resolver, self.clocks, watch, shortcut, self.showing)
         self.subscriptions = Subscriptions(self.store, self.clocks, watch)
         self.store.on_commit = lambda _: self.subscriptions.committed()
 

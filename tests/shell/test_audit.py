@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import xxhash
 
-from provd.audit import APART, GONE, MOST_TOLD, RESTLESS, SILENT, TRACELESS, UNCOVERED, Audit
+from provd.audit import APART, GONE, MOST_TOLD, RESTLESS, UNCOVERED, Audit
+from provd.believed import SILENT, TRACELESS
 from provd.core.reading import Found, Reading, Trouble
 from provd.disk import Workers, signature_of
 from provd.disk.mounts import Mounts

@@ -16,7 +16,7 @@ from desk import Desk, Scripted, run
 
 from provd.core import errors, params, records
 from provd.core.records import DigestState, Hashed, MutationKind
-from provd.subscriptions import touched_entries
+from provd.subscriptions import touched_by
 
 
 class Listener:
@@ -30,8 +30,8 @@ class Listener:
         self._news = asyncio.Event()
 
     async def notify(self, line: bytes) -> None:
-        note = json.loads(line)
-        self.told.append((note["method"], note["params"]))
+        for note in map(json.loads, line.splitlines()):
+            self.told.append((note["method"], note["params"]))
         self._news.set()
 
     def close(self) -> None:
@@ -56,20 +56,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     made.close()
 
 
-def test_each_record_is_followed_by_what_it_touched(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_record_is_followed_by_what_it_touched(desk: Desk) -> None:
     async def work() -> None:
         await desk.put("file", deps=["file:d/f"], as_of="put")
         await desk.put("dir", deps=["dir:d"], as_of="put")
         await desk.put("above", deps=["entry:file"], fetched_at=await desk.clock())
         listener = Listener()
-        threads: list[Any] = []
-        real = asyncio.to_thread
-
-        async def to_thread(function: Any, *arguments: Any) -> Any:
-            threads.append(function)
-            return await real(function, *arguments)
-
-        monkeypatch.setattr(asyncio, "to_thread", to_thread)
         first = desk.store.head
         told = await desk.subscriptions.subscribe(listener, params.Subscribe(entries=True))  # type: ignore[arg-type]
         assert told["complete"]
@@ -91,7 +83,6 @@ def test_each_record_is_followed_by_what_it_touched(desk: Desk, monkeypatch: pyt
         assert order == sorted(order), "what a record touched comes before the next one"
         firsts = [method for seq in (1, 3, 4) for method, at, _ in shown if at == seq]
         assert firsts[0] == "log.record"
-        assert len(threads) == 1, "one look-up for all that came at once"
 
     run(desk, work)
 
@@ -133,11 +124,15 @@ def test_others_have_their_turn_while_many_entries_are_told(desk: Desk) -> None:
 def test_a_stream_outlives_a_store_that_is_opened_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         listener = Listener()
-        await desk.subscriptions.subscribe(listener, params.Subscribe())  # type: ignore[arg-type]
+        await desk.put("k", deps=["file:d/f"], as_of="put")
+        await desk.subscriptions.subscribe(listener, params.Subscribe(entries=True))  # type: ignore[arg-type]
         real, failed = desk.store.view, asyncio.Event()
+        views = 0
 
         def view() -> Any:
-            if failed.is_set():
+            nonlocal views
+            views += 1
+            if views % 2 == 0:  # so that each use of a view meets it once: the records, and what they touched
                 return real()
             failed.set()
             raise errors.StoreUnusable("a commit has failed", "")
@@ -145,8 +140,15 @@ def test_a_stream_outlives_a_store_that_is_opened_again(desk: Desk, monkeypatch:
         monkeypatch.setattr(desk.store, "view", view)
         await failed.wait()
         [seq] = await desk.store.submit(lambda writer: [writer.append(desk.mutation("d/f"))])
-        assert await listener.until(seq) == []
+        last = await desk.store.submit(lambda writer: writer.append(desk.mutation("other")))
+        await listener.until(last)
+        assert [(method, told["seq"]) for method, told in listener.told] == [
+            ("log.record", seq),
+            ("entry.changed", seq),
+            ("log.record", last),
+        ]
         assert not listener.closed.is_set()
+        assert views > 4
         desk.subscriptions.closed(listener)  # type: ignore[arg-type]
 
     run(desk, work)
@@ -158,8 +160,11 @@ def test_what_was_imported_into_the_archive_touches_no_entry(desk: Desk) -> None
         with desk.store.view() as view:
             (entry,) = view.all_entries()
             came = records.EntryChange(1, records.EntryEvent.IMPORTED, entry.id.scope, "k", entry.version)
-            assert touched_entries(view, came) == [entry.id]
-            assert touched_entries(view, msgspec.structs.replace(came, archived=True)) == []
+            touching = touched_by(came)
+            assert touching is not None
+            assert touching.take(view, 10)[0] == [entry.id]
+            assert touching.done
+        assert touched_by(msgspec.structs.replace(came, archived=True)) is None
 
     run(desk, work)
 

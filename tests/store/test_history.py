@@ -156,9 +156,16 @@ def test_a_crashed_transaction_leaves_nothing_in_the_index(directory: str) -> No
         (b"file:/r/d", MutationKind.CREATED, False),
     ],
 )
-def test_a_member_counts_where_it_is_part_of_what_the_set_is(text: bytes, kind: MutationKind, touched: bool) -> None:
+@pytest.mark.parametrize("of_format_2", [False, True])
+def test_a_member_counts_where_it_is_part_of_what_the_set_is(
+    text: bytes, kind: MutationKind, touched: bool, of_format_2: bool
+) -> None:
     with scratch() as store:
         store.run(appending(mutation(b"/r/d/f", kind)))
+        if of_format_2:  # rows repeated the path that is their key
+            with store.environment.env.begin(write=True, db=store.environment.tables["touched"]) as txn:
+                for path, row in list(txn.cursor()):
+                    txn.put(path, row + path)
         with store.view() as view:
             assert (view.newest_mutation(kept(text)) is not None) == touched
 
@@ -310,3 +317,12 @@ def test_a_pattern_passes_over_directories_in_which_nothing_newer_happened(direc
             view._txn = Counting()  # type: ignore[assignment]
             assert view.newest_mutation(kept(b"glob:/r/**/f*"), len(some)) == newest
             assert sum(cursor.looked for cursor in cursors) < 2 * 20 + 60
+
+
+def test_a_member_whose_path_is_longer_than_a_key_is_known_by_its_whole_path() -> None:
+    deep = b"/r/" + b"d" * 200 + b"/" + b"e" * 200
+    with scratch() as store:
+        store.run(appending(mutation(deep + b"/" + b"f" * 200 + b".py"), mutation(deep + b"/" + b"f" * 200 + b".md")))
+        with store.view() as view:
+            found = [view.newest_mutation(kept(b"glob:" + deep + end)) for end in (b"/*.py", b"/*.md", b"/*.rs")]
+            assert found == [1, 2, None]

@@ -50,7 +50,7 @@ def test_a_directory_that_its_owner_is_kept_out_of_is_to_be_opened(place: str, m
         pass
     monkeypatch.setattr(places, "shut", lambda path: path)
 
-    assert unusable(StateDirectory, path).hint.startswith(f"chmod 700 {path}, or give another one")
+    assert unusable(StateDirectory, path).hint == f"chmod 700 {path}\nprovd start --state DIR"
 
 
 def test_a_state_directory_is_made_for_its_owner_alone(place: str) -> None:

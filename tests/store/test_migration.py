@@ -80,7 +80,7 @@ def test_a_new_store_was_never_migrated(home: str) -> None:
         assert view.meta(b"format") == b"%d" % FORMAT
 
 
-@pytest.mark.parametrize("name", ["1-unwatched", "1-both", "1-watched"])
+@pytest.mark.parametrize("name", RELEASED)
 def test_no_row_of_before_is_lost_or_another(home: str, name: str) -> None:
     directory = store_of(name, home)
     before = rows_of(directory)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from storing import appending, in_loop, log_of, together
 
+from provd import faults
 from provd.core import errors
 
 if TYPE_CHECKING:
@@ -42,6 +43,61 @@ def test_nothing_is_acknowledged_that_the_next_start_would_not_find(tmp_path: An
     async def together_after(store: Store) -> list[Any]:
         futures = [store.submit(appending(str(n))) for n in range(3)]
         return [await _error(future) for future in futures]
+
+    in_loop(directory, body)
+
+
+@pytest.mark.parametrize(
+    "lose", [shutil.rmtree, lambda directory: os.rename(directory, directory + ".moved"), _replaced]
+)
+def test_what_was_synced_into_a_file_that_went_meanwhile_is_not_acknowledged(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, lose: Callable[[str], Any]
+) -> None:
+    directory = os.path.join(tmp_path, "store")
+    moved: list[int] = []
+
+    def point(name: str) -> None:
+        if name == "commit.before" and armed:
+            armed.pop()
+            lose(directory)  # after the first look, before the sync
+
+    armed: list[bool] = []
+    monkeypatch.setattr(faults, "point", point)
+
+    async def body(store: Store) -> None:
+        await store.submit(appending("kept"))
+        store.on_commit = moved.append
+        armed.append(True)
+        refused = await _error(store.submit(appending("lost")))
+        assert isinstance(refused, errors.StoreUnusable)
+        assert "while a change was written" in refused.message
+        assert (store.head, moved, store.lost) == (1, [], None)
+        assert "nothing was changed" in (await _error(store.submit(appending("refused")))).message
+
+    in_loop(directory, body)
+
+
+def test_what_was_synced_while_the_store_was_away_counts_when_it_is_back(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = os.path.join(tmp_path, "store")
+    armed: list[bool] = []
+
+    def point(name: str) -> None:
+        if name == "commit.before" and armed:
+            armed.pop()
+            os.rename(directory, directory + ".moved")
+
+    monkeypatch.setattr(faults, "point", point)
+
+    async def body(store: Store) -> None:
+        armed.append(True)
+        assert isinstance(await _error(store.submit(appending("unsure"))), errors.StoreUnusable)
+        os.rename(directory + ".moved", directory)
+        assert await store.submit(appending("taken")) == 2
+        with store.view() as view:
+            assert log_of(view) == [(1, "unsure"), (2, "taken")]
+        assert store.head == 2
 
     in_loop(directory, body)
 

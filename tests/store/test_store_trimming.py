@@ -228,3 +228,34 @@ def test_that_something_was_touched_is_known_after_its_record_was_trimmed(
             assert view.record(at) is None
             assert view.newest_mutation(resting) == at
             assert view.newest_mutation(kept(b"tree:/r/elsewhere")) is None, "nobody rests on that"
+
+
+def test_trimming_writes_no_row_that_stays_as_it_is(directory: str) -> None:
+    """Each row that is written is a page that is copied, for each slice that is trimmed."""
+    written: list[bytes] = []
+
+    class Transaction:
+        def __init__(self, real: Any) -> None:
+            self._real = real
+
+        def put(self, key: bytes, *values: Any, **more: Any) -> Any:
+            written.append(key)
+            return self._real.put(key, *values, **more)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+    def trim(writer: Writer) -> int:
+        writer._txn = Transaction(writer._txn)  # type: ignore[assignment]
+        gone = writer.trim(keep_records=2, oldest_at=0)
+        writer.finish()
+        return gone
+
+    with opened(directory) as store:
+        some = [Mutation(1, MutationKind.MODIFIED, path) for path in (b"/r/e", b"/r/f", b"/r/f", b"/r/g")]
+        store.run(lambda writer: [writer.append(one) for one in some])
+        assert store.run(trim) == 2
+        assert written == []
+        with store.view() as view:
+            found = [view.newest_mutation(kept(b"file:/r/" + name)) for name in (b"e", b"f", b"g")]
+            assert found == [None, 3, 4]

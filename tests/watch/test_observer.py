@@ -324,6 +324,14 @@ class _Idle:
         return lambda *_: True
 
 
+def end_the_thread_that_serves_all(b: Bench) -> None:
+    """Puts something in its queue that is no event."""
+    observer = b.observing._observer
+    assert observer is not None
+    observer.event_queue.put("no event")
+    observer.join()
+
+
 @pytest.fixture
 def _quiet_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
@@ -333,10 +341,7 @@ def _quiet_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_thread_of_watchdog_that_died_is_a_loss_and_is_started_again(root: bytes) -> None:
     with bench() as b:
         b.watch(root)
-        observer = b.observing._observer
-        assert observer is not None
-        observer.event_queue.put("this ends the thread that serves all")
-        observer.join()
+        end_the_thread_that_serves_all(b)
         b.pump()
         b.pump()  # it is told once
         assert [type(n) for n in b.told[2:]] == [Lost, Covered]
@@ -352,10 +357,7 @@ def test_a_thread_of_watchdog_that_died_is_a_loss_and_is_started_again(root: byt
 def test_a_dead_thread_is_found_without_a_question(root: bytes) -> None:
     with bench() as b:
         b.watch(root)
-        observer = b.observing._observer
-        assert observer is not None
-        observer.event_queue.put("this ends the thread that serves all")
-        observer.join()
+        end_the_thread_that_serves_all(b)
         b.watcher.check()
         b.until(lambda: b.told.count(Scan(root)) == 2)
         assert [type(n) for n in b.told] == [Covered, Scan, Lost, Covered, Covered, Scan]

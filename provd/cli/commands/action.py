@@ -82,7 +82,10 @@ def description(
 def _needed(op: str | None, **declared: Any) -> dict[str, Any]:
     """The same, where it must say what it writes; raises Usage."""
     if not declared["writes"]:
-        raise Usage("nothing says what it changes", "--write object:ID or --write PATH; provd exec finds out by itself")
+        raise Usage(
+            "nothing says what it changes",
+            "provd exec -- CMD  # finds out by itself; else --write object:ID or --write PATH",
+        )
     return description(**declared) | given(op=op)
 
 

@@ -6,7 +6,7 @@ Rule: the exit code is the verdict's. What is printed never says more than the d
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -29,6 +29,12 @@ from provd.cli.words import hints, nothing, verdicts
 if TYPE_CHECKING:
     from provd.cli.command import Place
     from provd.cli.given.exact import Written
+
+_ASK_AGAIN: Final = (
+    "--sums shows what was read (sha256sum, taken before it is read); "
+    "a clock alone shows what had rested for 2 s when it was taken, and is watched"
+)
+_LOOK: Final = "c=$(provd clock), look again, then ask with --fetched-at $c"
 
 
 @click.command(
@@ -82,16 +88,27 @@ def check(
                 for text in verdicts.brief(verdict):
                     output.line(text)
             nothing.tell_missing(client, found.items(), place)
+            if method == "deps.check":
+                _advise(answer, strict=no_revalidate)
     if not quiet:
         for remark in present.remarks(deps):
             output.warn(remark)
     return code
 
 
+def _advise(verdict: dict[str, Any], *, strict: bool) -> None:
+    """Says how to ask again where nothing shows what was read: there is no entry that could be put anew."""
+    unproven = [item for item in verdict.get("evidence") or [] if item.get("why") == "unproven"]
+    if any(names.parts(names.named(item))[0] in names.PATH_KINDS for item in unproven):
+        output.note(f"next: {hints.fault(unproven[0], strict=True) if strict else _ASK_AGAIN}")
+    elif unproven:
+        output.note(f"next: {_LOOK}")
+
+
 def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fetched_at: str | None) -> dict[str, Any]:
     """What `check` is about, as parameters; raises Usage."""
     if not keys and not deps and summed is None:
-        raise Usage("nothing to check", "provd check KEY, or provd check --sums with what sha256sum printed")
+        raise Usage("nothing to check", "provd check KEY\nprovd check --sums FILE  # what sha256sum printed")
     if keys and (deps or summed is not None):
         option = "--dep" if deps else "--sums"
         raise Usage(f"KEY and {option} exclude each other", "ask about entries or about dependencies")

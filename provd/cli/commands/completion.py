@@ -158,6 +158,8 @@ def completion(shell: str | None) -> int:
     daemon; where none answers there are none.
     """
     if shell is None:
-        raise Usage("nothing says for which shell", "provd completion bash, or zsh, or fish")
+        raise Usage(
+            "nothing says for which shell", "provd completion bash\nprovd completion zsh\nprovd completion fish"
+        )
     output.line(SCRIPTS[shell].rstrip("\n"))
     return 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import codes, places
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import Command, Failure, Group, connected, json_option
 from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
 from provd.umask import usable
@@ -66,9 +66,11 @@ def init() -> int:
             with open(file, "x", encoding="utf-8") as new:
                 new.write("\n".join(_template()) + "\n")
     except FileExistsError:
-        raise Failure(f"{file} is there: it is left alone", "see what it says: provd config show") from None
+        raise Failure(f"{file} is there: it is left alone", "provd config show  # what it says") from None
     except OSError as error:
-        raise Failure(f"{file} cannot be written: {error.strerror}", "name another by $PROVD_CONFIG") from None
+        raise Failure(
+            f"{file} cannot be written: {error.strerror}", "export PROVD_CONFIG=PATH  # another one"
+        ) from None
     output.note(f"wrote {output.name(_wire(file))}; after an edit: {_RELOAD}")
     return 0
 
@@ -239,8 +241,8 @@ def _of_daemon(daemon: Json | None, told: Json) -> Iterator[str]:
         return
     if "error" in daemon:
         yield f"daemon  does not tell its settings: {output.printable(daemon['error']['message'])}"
-        if hint := daemon["error"]["hint"]:
-            yield f"  next: {output.printable(hint)}"
+        for text in steps.lines(daemon["error"]["hint"]):
+            yield f"  {output.printable(text)}"
         return
     name = f"daemon  pid {daemon['pid']}"
     if daemon["path"] != told["config"]["path"]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import codes
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 _SHOWN: Final = 3
 _ATTEMPTS: Final = 5
-_OLDER: Final = "it is older than this command: provd restart"
+_OLDER: Final = "provd restart  # it is older than this command"
 
 
 @click.command(
@@ -84,7 +84,7 @@ def confirm(
     where = names.Scope(root, scope)
     timed = read_when(fetched_at, as_of_now)
     if not timed and summed is None:
-        raise Usage("nothing says when the sources were read again", f"--sums, --as-of-now, or {hints.LOOK_AGAIN}")
+        raise Usage("nothing says when the sources were read again", hints.LOOK_AGAIN)
     read = [] if summed is None else sums.dependencies(summed)
     with at.connect(WORK_PATIENCE, ExactClient) as client:
         place = where.params(client)
@@ -102,7 +102,7 @@ def confirm(
         for text in (verdicts.headline(verdict, output.printable(key)), *verdicts.brief(verdict)):
             output.line(text)
     for warning in _warnings(answer, again):
-        output.warn(warning)
+        output.warn(*warning)
     return codes.of_verdicts([verdict])
 
 
@@ -115,14 +115,14 @@ def _version(there: Json, key: str, based_on: int | None) -> int:
     """The version that is confirmed; raises Failure where there is none, or another than was asked for."""
     version = there.get("version")
     if not isinstance(version, int):
-        raise Failure(f"there is no entry {key!r} to confirm", "provd put keeps one; provd ls lists those there are")
+        raise Failure(f"there is no entry {key!r} to confirm", "provd ls  # those that there are; provd put keeps one")
     if based_on not in (None, version):
         raise _replaced(key, f"version {version} stands, not {based_on}")
     return version
 
 
 def _replaced(key: str, what: str) -> Failure:
-    hint = f"see what stands now (provd get {key} --even-if dirty), and confirm that if it holds"
+    hint = f"provd get {output.quoted(key)} --even-if dirty  # what stands now: confirm that if it holds"
     return Failure(f"nothing was confirmed: {key!r} was put by somebody else: {what}", hint)
 
 
@@ -130,7 +130,7 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
     """What the entry rests on, with the digests of what was read; raises Usage where that does not say when."""
     if there["deps"] is None:
         return None
-    digests = {names.spelled(local_path(item["dep"])): item["digest"] for item in read}
+    digests = {local_path(item["dep"]): item["digest"] for item in read}
     foreign = dict.fromkeys(digests)
     told: list[Json] = []
     unsaid: list[str] = []
@@ -147,13 +147,13 @@ def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[
         if digest is None and ("fetched_at" not in timed if kind in names.TIMELESS else not timed):
             unsaid.append(output.name(dep))
     if foreign:
-        others = [output.name(item["dep"]) for item in read if names.spelled(local_path(item["dep"])) in foreign]
+        others = [output.name(item["dep"]) for item in read if local_path(item["dep"]) in foreign]
         raise Usage(
             f"{key!r} does not rest on {output.some(others, _SHOWN)}",
-            f"provd why {key} lists what it rests on; put it anew",
+            f"provd why {output.quoted(key)}  # what it rests on: put it anew",
         )
     if unsaid:
-        hint = hints.LOOK_AGAIN if timed else f"give sums of all, or {hints.LOOK_AGAIN}"
+        hint = hints.LOOK_AGAIN if timed else steps.because(hints.LOOK_AGAIN, "or give sums of all")
         raise Usage(f"nothing says when these were looked at again: {output.some(unsaid, _SHOWN)}", hint)
     return told
 
@@ -166,14 +166,16 @@ def _need_readable(client: ExactClient, told: list[Json]) -> None:
     found = client.call("deps.snapshot", deps=unsaid)["digests"]
     if unread := [item for item in found if item["digest"] is None]:
         whys = [f"{output.name(item['dep'])} ({item.get('detail') or item.get('why')})" for item in unread]
-        hint = f"{hints.denied(unread[0]) or 'see that it can be read, and rests'}, then confirm again"
+        hint = hints.denied(unread[0], "then confirm again") or "see that it can be read, and rests; then confirm again"
         raise Failure(f"nothing was confirmed: it cannot be read now: {output.some(whys, _SHOWN)}", hint)
 
 
-def _warnings(answer: Json, again: Json) -> Iterator[str]:
+def _warnings(answer: Json, again: Json) -> Iterator[kept.Remark]:
     """What the headline does not say."""
     if again["deps"] is None and not answer.get("late"):
-        yield "nobody said what it rests on, so it stays unknown: put it anew with --sums, --dep or --no-deps"
+        yield kept.Remark(
+            "nobody said what it rests on, so it stays unknown: put it anew with --sums, --dep or --no-deps"
+        )
     elif answer.get("late"):
         yield from kept.warnings(answer, without_provenance=False)
     else:

@@ -120,9 +120,11 @@ def put(
     else:
         output.line(f"{output.printable(params['key'])}  {kept.outcome(answer)}")
     for warning in kept.warnings(answer, without_provenance=params["deps"] is None):
-        output.warn(warning)
+        output.warn(*warning)
     for remark in present.remarks(deps):
         output.warn(remark)
+    if root is None and scope is None and not as_json:
+        nothing.tell_unwatched(client, place)
     return 0
 
 

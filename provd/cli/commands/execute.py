@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from provd import codes
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
 from provd.cli.commands import action
 from provd.cli.given import completing, names
@@ -38,6 +39,7 @@ _NAMED: Final = 1000
 """Paths that are declared afterwards; of more, none."""
 _SEEN: Final = "changed while it ran"
 """The note of what is declared since it was seen: nobody said that it is its doing."""
+_STDOUT: Final = "-"
 _NOT_RUN: Final = "; the command was not run"
 
 
@@ -54,7 +56,11 @@ _NOT_RUN: Final = "; the command was not run"
 )
 @action.described
 @click.option("-q", "--quiet", is_flag=True, help="Do not tell what changed.")
-@click.option("--report", metavar="FILE", help="Write what changed to FILE, as JSON.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    help="Write what changed to FILE, as JSON; - is stdout, in a line of its own behind what CMD wrote.",
+)
 @click.option("--anyway", is_flag=True, help="Run it even where no daemon answers.")
 @click.argument("command", metavar="CMD...", nargs=-1, required=True, shell_complete=completing.program)
 @connected
@@ -84,7 +90,9 @@ def exec_(
         run = _begin(at, params, where)
     except ProvdUnreachable as error:
         if not anyway:
-            raise ProvdUnreachable(error.message + _NOT_RUN, f"{error.hint}; or run it --anyway") from None
+            raise ProvdUnreachable(
+                error.message + _NOT_RUN, steps.because(error.hint, "or run it with --anyway")
+            ) from None
         output.warn(f"{error.message}; it is run all the same, and nobody will know what it changed")
         return _only_run(command)
     except RpcError as error:
@@ -165,12 +173,12 @@ def _only_run(command: tuple[str, ...]) -> int:
 def _look(error: child.NotStarted, name: str) -> str:
     """What to do about a program that could not be started."""
     if error.code != codes.NOT_FOUND:
-        return "chmod +x it, or name the program that runs it"
+        return f"chmod +x {output.quoted(name)}  # or name the program that runs it"
     if "/" not in name:
-        return "is it on the PATH?"
+        return "export PATH=DIR:$PATH  # is it on the PATH?"
     if os.path.exists(name):
-        return "look at its first line (#!): the program that it names is not there"
-    return "correct the path: there is no such file"
+        return f"head -n1 {output.quoted(name)}  # its first line (#!) names a program that is not there"
+    return f"ls {output.quoted(os.path.dirname(name))}  # correct the path: there is no such file"
 
 
 def _run(command: tuple[str, ...], run: _Run) -> int:
@@ -251,10 +259,10 @@ def _code(code: int, run: _Run) -> int:
     if not run.lost or not objects:
         return code
     shown = output.some([output.name(write) for write in objects], _SHOWN)
-    again = " ".join(f"--write {output.name(write)}" for write in objects[:_SHOWN])
+    again = " ".join(f"--write {output.quoted(output.name(write))}" for write in objects[:_SHOWN])
     output.complain(
         f"nobody knows that it wrote {shown}: {run.lost}",
-        f"when the daemon is there again: provd action record {again}",
+        f"provd action record {again}  # when the daemon is there again",
     )
     return code or codes.REFUSED
 
@@ -311,9 +319,16 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "verdicts": run.verdicts,
         "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),
     }
+    text = json.dumps(told) + "\n"
     try:
-        with usable(), open(report, "w", encoding="utf-8") as file:
-            file.write(json.dumps(told) + "\n")
+        if report == _STDOUT:
+            sys.stdout.write(f"\n{text}")  # what the command wrote may end within a line
+            sys.stdout.flush()
+        else:
+            with usable(), open(report, "w", encoding="utf-8") as file:
+                file.write(text)
     except OSError as error:
-        message = f"the report could not be written: {report}: {error.strerror}"
-        output.complain(message, f"provd since {run.clock} tells what changed; name a FILE that can be written")
+        if report == _STDOUT:
+            output.discard(sys.stdout)  # the exit code is the command's all the same
+        message = f"the report could not be written: {'stdout' if report == _STDOUT else report}: {error.strerror}"
+        output.complain(message, f"provd since {run.clock}  # what changed; name a FILE that can be written")

@@ -112,7 +112,7 @@ def _uncovered(client: Client, page: dict[str, Any]) -> list[str]:
 
 def _tell_end(page: dict[str, Any], whole: bool, uncovered: list[str]) -> None:
     output.note(
-        f"next: provd since {output.printable(page['clock'])}" + (" (there is more)" if page.get("more") else "")
+        f"next: provd since {output.printable(page['clock'])}" + ("  # there is more" if page.get("more") else "")
     )
     _tell_whole(whole, uncovered, foreign=bool(page.get("foreign")))
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from provd import __version__, codes
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -118,7 +118,9 @@ def export(root: str | None, scope: str | None, everything: bool, lines: bool, a
             page = client.call("entry.export", **asked, after=after)
     _write(json.dumps({_END: count}))
     if left_out:
-        output.complain(f"{output.count(left_out, 'entry was', 'entries were')} left out", "keep paths to such values")
+        output.complain(
+            f"{output.count(left_out, 'entry was', 'entries were')} left out", "provd ls  # keep paths to such values"
+        )
         return codes.REFUSED
     return 0
 
@@ -215,7 +217,8 @@ class _Taking:
             header = None
         if not isinstance(header, dict) or _HEADER not in header:
             raise Failure(
-                f"{self._file} is no export of provd: its first line is not the header", "provd export makes one"
+                f"{self._file} is no export of provd: its first line is not the header",
+                "provd export > FILE  # makes one",
             )
         if header[_HEADER] != _FORMAT:
             raise Failure(
@@ -224,7 +227,7 @@ class _Taking:
             )
         if as_root is not None:
             if "root" not in header:
-                raise Usage("--as-root needs an export of one root", "provd export --root DIR makes one")
+                raise Usage("--as-root needs an export of one root", "provd export --root DIR > FILE  # makes one")
             self._asked["moved"] = {"source": header["root"], "to": wire_path(names.absolute(as_root))}
 
     def run(self) -> None:
@@ -258,7 +261,9 @@ class _Taking:
             text = raw.decode().strip()
             value = exact.value(text)
         except (ValueError, RecursionError) as error:
-            self._refuse(number, {"code": "parse", "message": f"no JSON: {error}", "hint": "export it again"})
+            self._refuse(
+                number, {"code": "parse", "message": f"no JSON: {error}", "hint": "provd export > FILE  # again"}
+            )
             return None
         if isinstance(value, dict) and _END in value:
             self._ended = value[_END]
@@ -311,9 +316,11 @@ class _Taking:
         again = "then import the same again: it goes on, and changes nothing of what was taken"
         if isinstance(error, ProvdUnreachable):
             message = f"{taken}, perhaps some more, then {error.message}"
-            return ProvdUnreachable(message, f"{error.hint}; {again}", error.kind, error.elsewhere)
+            return ProvdUnreachable(message, steps.because(error.hint, again), error.kind, error.elsewhere)
         message, hint = hints.refusal(error)
-        return hints.Advised(error.code, f"{taken}, then {message}", f"{hint}; {again}", error.data)
+        return hints.Advised(
+            error.code, f"{taken}, then {message}", steps.because(steps.pasteable(hint), again), error.data
+        )
 
     def end(self) -> int:
         """Tells what is missing; the exit code."""
@@ -321,12 +328,14 @@ class _Taking:
             output.warn(f"line {one['line']}: {one['message']} [{one['code']}]")
         if self._refused:
             many = output.count(self._refused, "line was", "lines were")
-            output.complain(f"{many} not taken, all others were", "mend these lines, and import the file again")
+            output.complain(f"{many} not taken, all others were", "provd import FILE  # when these lines are mended")
         if self._ended is None:
-            output.complain(f"{self._file} was cut short: it has no last line", "export it again, and import that")
+            output.complain(
+                f"{self._file} was cut short: it has no last line", "provd export > FILE  # again, and import that"
+            )
         elif self._ended != self._read:
             output.complain(
                 f"{self._file} has {output.count(self._read, 'line', 'lines')} and says that there are {self._ended}",
-                "lines are missing or were added: export it again, and import that",
+                "provd export > FILE  # again, and import that: lines are missing or were added",
             )
         return codes.REFUSED if self._refused or self._ended != self._read else 0

@@ -18,7 +18,6 @@ from provd.cli.command import Command, Failure, Usage, connected
 from provd.cli.processes import background, holding, serving
 from provd.cli.processes.process import NAP, THERE
 from provd.client import ProvdUnreachable, RpcError
-from provd.reach import NAME_IT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +187,11 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
         if client is not None:
             return client
         if error.kind in holding.NOBODY and error.elsewhere is None:
-            raise ProvdUnreachable(error.message, f"nothing has to be stopped here, or {NAME_IT}", error.kind) from None
+            raise ProvdUnreachable(
+                error.message,
+                "export PROVD_SOCKET=PATH  # nothing has to be stopped here; of one elsewhere this names the socket",
+                error.kind,
+            ) from None
         raise
 
 
@@ -223,7 +226,7 @@ def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     if at.state is None and held.socket != socket:
         client.close()
         message = f"no daemon is at {socket}, but one (pid {held.pid}) uses {state} and answers at {held.socket}"
-        raise Failure(message, f"name its socket: --socket {held.socket}")
+        raise Failure(message, f"export PROVD_SOCKET={output.quoted(held.socket)}  # then ask again")
     return client
 
 

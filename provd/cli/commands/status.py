@@ -99,8 +99,7 @@ def version(as_json: bool, at: Place) -> int:
     output.line(f"provd {__version__}")
     if hello is None:
         output.note(output.printable(absence))
-        if hint:
-            output.note(f"  next: {output.printable(hint)}")
+        output.advise(hint)
     else:
         output.line(f"daemon {output.printable(str(hello.get('version')))} (pid {hello.get('pid')})")
     return 0

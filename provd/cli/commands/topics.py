@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.shell_completion import CompletionItem
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import Command, Usage, nearest
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def _described(root: click.Context, words: Sequence[str]) -> click.Context:
 def _nearest(there: click.Context, word: str, names: Sequence[str]) -> str:
     near = nearest(word, names)
     below = f"{_typed(there)} " if there.parent is not None else ""
-    known = f"provd help {below}".rstrip() + " lists all"
-    return f"did you mean provd help {below}{near}? {known}" if near else known
+    known = f"provd help {below}".rstrip() + "  # lists all"
+    return steps.ways(f"provd help {below}{near}  # did you mean that?" if near else "", known)
 
 
 def _typed(there: click.Context) -> str:

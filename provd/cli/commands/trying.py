@@ -74,7 +74,9 @@ def _digest_command() -> str:
     for command in ("sha256sum", "shasum -a 256"):
         if shutil.which(command.split(maxsplit=1)[0]):
             return command
-    raise Failure("neither sha256sum nor shasum is here", "install coreutils, or put its directory on the PATH")
+    raise Failure(
+        "neither sha256sum nor shasum is here", "export PATH=DIR:$PATH  # with DIR that of sha256sum (coreutils)"
+    )
 
 
 @contextlib.contextmanager
@@ -84,7 +86,9 @@ def _scratch(*, keep: bool) -> Iterator[str]:
         base = tempfile.gettempdir()
         home = tempfile.mkdtemp(prefix="provd-try-", dir=base if len(base) < _LONGEST else "/tmp")  # noqa: S108
     except OSError as error:
-        raise Failure(f"no scratch directory can be made: {error}", "TMPDIR=DIR provd try, with room in DIR") from None
+        raise Failure(
+            f"no scratch directory can be made: {error}", "TMPDIR=DIR provd try  # with room in DIR"
+        ) from None
     home = os.path.realpath(home)
     try:
         for name in ("work", "bin"):
@@ -154,7 +158,7 @@ def _connect(process: subprocess.Popen[bytes], home: str) -> Client:
             time.sleep(NAP)
     with open(os.path.join(home, _LOG), encoding="utf-8", errors="backslashreplace") as file:
         said = file.read()[-_TOLD:].strip()
-    raise Failure(f"the daemon of the demonstration did not start: {said}", "provd doctor looks for the reason")
+    raise Failure(f"the daemon of the demonstration did not start: {said}", "provd doctor  # looks for the reason")
 
 
 def _play(scene: scenes.Scene, digest: str, work: str, environment: dict[str, str]) -> None:

@@ -5,21 +5,25 @@ Rule: a directory is named as in the current directory; the daemon keeps its rea
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from provd import hello
-from provd.cli import output
-from provd.cli.command import Command, Group, connected, given, json_option
+from provd.cli import output, steps
+from provd.cli.command import Command, Failure, Group, connected, given, json_option
 from provd.cli.given import names
 from provd.cli.words import hints, permissions, roots
-from provd.client import RpcError, local_path, wire_path
+from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
 from provd.ignoring import DEFAULT_PATTERNS
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
+    from provd.client import Client
+
+Json = dict[str, Any]
 
 
 @click.group(cls=Group, examples=("provd watch add ~/repo", "provd watch ls"))
@@ -42,13 +46,19 @@ def add(directories: tuple[str, ...], ignore: tuple[str, ...], no_wait: bool, as
     rules = _rules(ignore)
     paths = [names.absolute(directory) for directory in directories]
     with at.connect(timeout=None) as client:
+        before = names.watched(client)
         for path in paths:
             params = given(path=wire_path(path), ignore=rules, wait=False if no_wait else None)
             answer = client.call("root.add", **params)
+            added = _added(client, answer["roots"], path)
             if as_json:
                 output.line_json(answer)
-            else:
-                _tell_added(answer["roots"], os.path.realpath(path))
+                continue
+            for root in added:
+                _tell_added(root, answer["roots"])
+                if (real := local_path(root["path"])) not in before:
+                    _tell_nested(real, hello.holding(before, real))
+            before = [local_path(root["path"]) for root in answer["roots"]]
     return 0
 
 
@@ -57,17 +67,43 @@ def _rules(patterns: tuple[str, ...]) -> list[str] | None:
     return list(dict.fromkeys([*DEFAULT_PATTERNS, *patterns])) if patterns else None
 
 
-def _tell_added(found: list[dict[str, Any]], added: bytes) -> None:
-    """What became of the directory; of all of them where it is not found by its real path."""
-    for root in [root for root in found if local_path(root["path"]) == added] or found:
-        output.line(_added(root))
-        if isinstance(rules := root.get("ignore"), list):
-            output.line(f"  ignored: {output.printable(', '.join(map(str, rules)))}")
-        for text in roots.uncovered(root, "  ", found):
-            output.line(text)
+def _added(client: Client, found: list[Json], path: bytes) -> list[Json]:
+    """The directory among the roots that the daemon has after it was added; raises Failure where it is not there.
+
+    Where the daemon sees other files than this command it may have another real path there: then it is all of them.
+    """
+    named = {path, os.path.realpath(path)}
+    added = [root for root in found if local_path(root["path"]) in named]
+    if added or client.call("daemon.status").get("foreign"):
+        return added or found
+    raise Failure(
+        f"{output.name_of(path)} was added and is watched no more: another command removed it meanwhile",
+        f"provd watch add {permissions.quoted(path)}",
+    )
 
 
-def _added(root: dict[str, Any]) -> str:
+def _tell_nested(path: bytes, outer: bytes | None) -> None:
+    """That a new root has keys of its own, where it lies in another one, whose keys were meant there until now."""
+    if outer is not None:
+        here, there = output.name_of(path), output.name_of(outer)
+        what = (
+            f"{here} lies in the watched {there} and has keys of its own: in it those of {there} are not meant any more"
+        )
+        output.warn(
+            what, f"provd ls --root {permissions.quoted(outer)}  # they stay, and --root names them from anywhere"
+        )
+
+
+def _tell_added(root: Json, found: list[Json]) -> None:
+    """What became of a directory, one of the roots that were found."""
+    output.line(_headline(root))
+    if isinstance(rules := root.get("ignore"), list):
+        output.line(f"  ignored: {output.printable(', '.join(map(str, rules)))}")
+    for text in roots.uncovered(root, "  ", found):
+        output.line(text)
+
+
+def _headline(root: Json) -> str:
     holds = roots.size(root)
     return f"{'watching' if roots.watched(root) else 'added'} {output.name(root['path'])}: {roots.meaning(root)}" + (
         f" ({holds})" if holds else ""
@@ -92,9 +128,21 @@ def rm(directories: tuple[str, ...], as_json: bool, at: Place) -> int:
                 output.line_json(answer)
             else:
                 real = os.path.realpath(path)
-                output.note(f"no longer watched: {output.name_of(real if real in before else path)}")
+                _tell_removed(client, real if real in before else path)
             before = [local_path(root["path"]) for root in answer["roots"]]
     return 0
+
+
+def _tell_removed(client: Client, path: bytes) -> None:
+    """That a directory is not watched any more; where it has entries, that they stay, and how one drops them."""
+    output.note(f"no longer watched: {output.name_of(path)}")
+    entries: list[Json] = []
+    with contextlib.suppress(ProvdUnreachable, RpcError):  # it is removed, whatever becomes of this
+        entries = client.call("entry.list", root=wire_path(path), limit=1)["entries"]
+    if entries:
+        root = permissions.quoted(path)
+        output.note("  its entries stay, and are judged by reading")
+        output.advise(f"provd ls --root {root}  # lists them; provd forget KEY --root {root} drops one")
 
 
 def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
@@ -102,10 +150,8 @@ def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
     if error.code != "root.missing":
         return error
     holder = hello.holding(watched, os.path.realpath(path))
-    inside = (
-        "" if holder is None else f"it lies in {output.name_of(holder)}: provd watch rm {permissions.quoted(holder)}; "
-    )
-    hint = f"{inside}provd watch ls lists the roots"
+    inside = "" if holder is None else f"provd watch rm {permissions.quoted(holder)}  # the root that it lies in"
+    hint = steps.ways(inside, "provd watch ls  # lists the roots")
     return hints.Advised(error.code, error.message, hint, error.data)
 
 

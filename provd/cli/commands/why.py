@@ -6,6 +6,7 @@ never changes the exit code.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -32,6 +33,8 @@ Json = dict[str, Any]
 
 _REASONS: Final = 3
 _PAGE: Final = 5000
+_LOOKED_AT: Final = 16
+"""Dependencies of which it is asked whether they are watched."""
 _NEWEST: Final = 5000
 """Records, the newest of the log, among which the entry's own are looked for."""
 
@@ -98,6 +101,8 @@ def _followed(client: Client, answer: Json, manner: Json, as_json: bool) -> tupl
     if answer.get("deps") and answer.get("clock_of_entry"):
         story.followed = True
         _read(client, answer, story, as_json)
+        if not as_json:
+            _look(client, answer, story)
     return story, faults
 
 
@@ -137,6 +142,17 @@ def _read(client: Client, answer: Json, story: Story, as_json: bool) -> None:
             _pages(client, answer, {}, story, as_json)
     except RpcError as error:
         story.reasons[f"the log could not be read: {error.message}"] = None
+
+
+def _look(client: Client, answer: Json, story: Story) -> None:
+    """Asks whether the log would have anything at all of what changed and no record tells of."""
+    for name, base in islice(story.bases_born(), _LOOKED_AT):
+        try:
+            page = client.call("log.since", clock=answer["clock_of_entry"], limit=1, paths=[wire_path(base)])
+        except RpcError:
+            return
+        if page.get("uncovered"):
+            story.unwatched.add(name)
 
 
 def _pages(client: Client, answer: Json, asked: Json, story: Story, as_json: bool) -> None:

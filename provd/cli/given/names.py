@@ -1,18 +1,22 @@
 """What the command line names, as the daemon should read it: paths, dependencies, keys, the root around us.
 
-Rule: a relative path means what it means in the current directory. It is made absolute and never normalised,
-since `a/link/../b` is for the system to follow. Bytes that are not UTF-8 travel as they are.
+Rule: a relative path means what it means in the current directory. It is made absolute, and `..` is left out of it
+where it only leads back out of a directory: `a/link/../b` is for the system to follow, and stays. Bytes that are not
+UTF-8 travel as they are.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from provd import hello
 from provd.cli.command import Usage
+from provd.cli.given.looking import look
 from provd.client import WirePath, local_path, wire_path
 
 if TYPE_CHECKING:
@@ -23,21 +27,20 @@ PATH_KINDS: Final = frozenset({b"file", b"dir", b"names", b"glob", b"tree"})
 TIMELESS: Final = frozenset({b"object", b"entry"})
 """Kinds of which only a clock can say when they were looked at."""
 PATTERN_KINDS: Final = frozenset({b"names", b"glob"})
-_HERE: Final = frozenset({b".", b"./"})
-_IDLE: Final = re.compile(rb"/(?:\.?/)+")
 _SPECIAL: Final = re.compile(rb"[*?\[]")
 
 
 def absolute(argument: str) -> bytes:
-    """The path that an argument names, absolute and otherwise as it was typed; `.` is the current directory's own."""
-    given = os.fsencode(argument)
-    joined = _joined(given, b"")
-    return joined[: -len(given)].rstrip(b"/") or b"/" if given in _HERE else joined
+    """The path that an argument names, absolute and clean; a `..` after what is no directory stays."""
+    return _joined(os.fsencode(argument), b"")
 
 
-def spelled(path: bytes) -> bytes:
-    """The shortest spelling of an absolute path: without `//` and `/./`, which mean nothing; `..` may, and stays."""
-    return _IDLE.sub(b"/", path)
+def spelled(dep: bytes) -> bytes:
+    """A dependency that was put in whatever way, its absolute path spelled as `dependency` spells it."""
+    kind, rest = parts(dep)
+    if kind not in PATH_KINDS or not rest.startswith(b"/"):
+        return dep
+    return kind + b":" + _clean([], rest, pattern=kind in PATTERN_KINDS)
 
 
 def path(argument: str) -> WirePath:
@@ -139,11 +142,41 @@ def _joined(given: bytes, kind: bytes) -> bytes:
     if not given:  # a variable that is not set, most likely: never the current directory
         raise Usage("an empty path names nothing", "name a file or a directory; . is the current one")
     if given.startswith(b"/"):
-        return given
+        return _clean([], given, pattern=kind in PATTERN_KINDS)
     try:
         here = os.getcwdb()
     except FileNotFoundError:
         raise Usage("the current directory no longer exists", "cd to one that does, or give absolute paths") from None
-    if kind in PATTERN_KINDS:  # what is special in a pattern is not special in the directory we happen to be in
-        here = _SPECIAL.sub(lambda found: b"[" + found[0] + b"]", here)
-    return here.rstrip(b"/") + b"/" + given
+    return _clean([name for name in here.split(b"/") if name], given, pattern=kind in PATTERN_KINDS)
+
+
+def _clean(here: list[bytes], given: bytes, *, pattern: bool) -> bytes:
+    """`given` below the directory `here`, absolute, without `//`, `/./`, and `..` where that leads out of a directory.
+
+    `here` are the names of a real path, so `..` leads out of each. Of a pattern nothing is touched from the first name
+    on that has anything special. A slash at the end stays, since it says something.
+    """
+    names, sure = list(here), len(here)
+    parts = given.split(b"/")
+    for at, part in enumerate(parts):
+        last = at + 1 == len(parts)
+        if pattern and is_pattern(part):
+            names += parts[at:]
+            break
+        if part == b".." and (not names or len(names) <= sure or _is_directory(b"/" + b"/".join(names))):
+            del names[-1:]
+            sure = min(sure, len(names))
+        elif part not in {b"", b"."}:
+            names.append(part)
+        elif last and len(names) > sure:
+            names.append(b"")
+    if pattern:  # what is special in a pattern is not special in the directory we happen to be in
+        names[:sure] = [_SPECIAL.sub(lambda found: b"[" + found[0] + b"]", name) for name in names[:sure]]
+    return b"/" + b"/".join(names)
+
+
+@cache  # thousands of names in one command lead through few directories
+def _is_directory(path: bytes) -> bool:
+    """Whether a name is that of a directory, and no link to one, as far as that can be seen in a moment."""
+    seen = None if path.endswith(b"/..") else look([path]).get(path)
+    return seen is not None and seen.name is not None and stat.S_ISDIR(seen.name)

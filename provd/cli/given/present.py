@@ -1,7 +1,7 @@
 """What is there, by the names of dependencies: whether they can mean what was meant, and what `absent` is in words.
 
 Rule: looked at here and only for words, since what a dependency is worth is the daemon's to judge. What cannot be seen
-from here is left to it.
+from here, or not in a moment, is left to it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final
 from provd.cli import output
 from provd.cli.command import Usage
 from provd.cli.given import names
+from provd.cli.given.looking import Seen, look
 from provd.client import WirePath, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _DIRECTORY_KINDS: Final = frozenset({b"dir", b"tree"})
+_UNSEEN: Final = Seen(None, None)
 _SORTS: Final = (
     (stat.S_ISREG, "a file"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -30,17 +32,16 @@ _SORTS: Final = (
 
 def check(deps: Sequence[str]) -> None:
     """Raises Usage where `dir:` or `tree:` names what is there and no directory: nothing would ever be seen of it."""
-    for dep in deps:
-        kind, rest = names.parts(os.fsencode(dep))
-        if kind not in _DIRECTORY_KINDS or not rest:
-            continue
-        path = rest.rstrip(b"/") or b"/"
-        sort = _sort(path)
+    named = [(dep, *names.parts(os.fsencode(dep))) for dep in deps]
+    places = {dep: rest.rstrip(b"/") or b"/" for dep, kind, rest in named if kind in _DIRECTORY_KINDS and rest}
+    there = look(places.values())
+    for dep, path in places.items():
+        sort = _sort(seen := there.get(path, _UNSEEN))
         if sort in {None, "a directory"}:
             continue
-        word, shown = kind.decode(), output.name_of(path)
+        word, shown = names.parts(os.fsencode(dep))[0].decode(), output.name_of(path)
         if sort == "a file":
-            linked = " (by a link)" if os.path.islink(path) else ""
+            linked = " (by a link)" if seen.is_link else ""
             hint = f"for its content: --dep {_quoted(b'file:' + path)}"
             raise Usage(f"--dep {output.name_of(os.fsencode(dep))}: {shown} is a file{linked}, no directory", hint)
         above = os.path.dirname(path) or b"."
@@ -50,22 +51,26 @@ def check(deps: Sequence[str]) -> None:
 
 def remarks(deps: Sequence[str]) -> Iterator[str]:
     """What is said of dependencies, as they were typed, that may not mean what was meant: a line each."""
-    for dep in deps:
-        raw = os.fsencode(dep)
-        kind, rest = names.parts(raw)
-        told = output.name_of(raw)
-        if kind in names.PATTERN_KINDS and rest:
-            where = _literal(rest)
-            sort = _sort(where)
-            if sort is None and not os.path.lexists(where):
+    raws = list(map(os.fsencode, deps))
+    named = [(raw, *names.parts(raw)) for raw in raws]
+    places = {raw: _literal(rest) if kind in names.PATTERN_KINDS else rest for raw, kind, rest in named if rest}
+    there = look(places[raw] for raw, kind, rest in named if rest and kind in {b"file", *names.PATTERN_KINDS})
+    for raw, kind, rest in named:
+        where = places.get(raw, b"")
+        if where not in there:
+            continue
+        seen, told = there[where], output.name_of(raw)
+        sort = _sort(seen)
+        if kind in names.PATTERN_KINDS:
+            if seen.name is None:
                 yield f"{told}: there is no directory {output.name_of(where)} yet"
             elif sort not in {None, "a directory"}:
                 yield f"{told}: {output.name_of(where)} is {sort}, so nothing can match"
-        elif kind == b"file" and rest:
-            if raw == rest and _sort(rest) == "a directory":
+        elif kind == b"file":
+            if raw == rest and sort == "a directory":
                 ways = f"{_quoted(b'dir:' + rest)} names what is in it, {_quoted(b'tree:' + rest)} all below"
                 yield f"{told} is a directory, and file: of it says only that: {ways}"
-            elif names.is_pattern(rest) and not os.path.lexists(rest):
+            elif names.is_pattern(rest) and seen.name is None:
                 yield f"{told} is taken as the name of one file: did you mean {_quoted(b'glob:' + rest)}?"
 
 
@@ -73,19 +78,19 @@ def absence(dep: WirePath) -> str:
     """Why a dependency on an absolute path is `absent`: what is there may be no directory, or a dangling link."""
     kind, rest = names.parts(local_path(dep))
     path = rest.rstrip(b"/") or b"/"
-    sort = _sort(path) if rest.startswith(b"/") else None
+    seen = look([path]).get(path, _UNSEEN) if rest.startswith(b"/") else _UNSEEN
+    sort = _sort(seen)
     if (kind in _DIRECTORY_KINDS or path != rest) and sort not in {None, "a directory"}:
         return f"is {sort}, no directory"
     if sort is not None:
         return "was not there"
-    return "is a link to what does not exist" if os.path.islink(path) else "does not exist"
+    return "is a link to what does not exist" if seen.is_link else "does not exist"
 
 
-def _sort(path: bytes) -> str | None:
+def _sort(seen: Seen) -> str | None:
     """What reading a path would find, links followed; None for nothing, and for what cannot be seen."""
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
+    mode = seen.end
+    if mode is None:
         return None
     if stat.S_ISDIR(mode):
         return "a directory"

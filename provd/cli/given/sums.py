@@ -32,7 +32,7 @@ def dependencies(file: str) -> list[dict[str, WirePath]]:
     if lines[-1] == b"":
         del lines[-1]
     if not lines:
-        raise Usage("there are no sums", "sha256sum prints none for what it cannot read: see what it said")
+        raise Usage("there are no sums", "see what sha256sum said: it prints none for what it cannot read")
     return [_dependency(line, number) for number, line in enumerate(lines, 1)]
 
 

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import Failure, least
 from provd.cli.processes.holding import Holder, anew, holder, must_be_own
 from provd.cli.processes.process import NAP, hung, next_step
@@ -43,7 +43,7 @@ _MANAGERS: Final = frozenset(
 
 
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
-_FREE: Final = "free space on that disk, then: provd start"
+_FREE: Final = "provd start  # when there is space on that disk"
 _HELD: Final = "uses the state directory"
 """What a daemon says that finds the lock held."""
 
@@ -106,7 +106,7 @@ def silent(held: Holder, state: str) -> Failure:
     message = f"another daemon (pid {held.pid}) uses the state directory {state} and does not answer at {where}"
     if held.socket and _nobody(held.socket):
         return Failure(message, anew(held))
-    return Failure(message, next_step(held.pid, f"see what it logs, or end it: kill {held.pid}"))
+    return Failure(message, next_step(held.pid, f"kill {held.pid}  # or see what it logs"))
 
 
 def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
@@ -174,14 +174,20 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
     except OSError as error:
         message = f"the state directory {state} cannot be used: {error.strerror}"
         closed = shut(state)
-        hint = f"chmod 700 {output.quoted(closed)}" if closed else "see who may write there, or give another --state"
+        hint = (
+            f"chmod 700 {output.quoted(closed)}"
+            if closed
+            else f"ls -ld {output.quoted(state)}  # may this user write?\nprovd start --state DIR"
+        )
         hint = _FREE if error.errno in _FULL else hint
         raise Failure(message, hint) from None
     try:
         while not _locked(lock):
             if time.monotonic() >= deadline:
                 message = f"another provd start is at work on {state} and does not end"
-                raise Failure(message, f"find and end it: fuser {state}/{START_LOCK_NAME}")
+                raise Failure(
+                    message, f"fuser {output.quoted(state)}/{START_LOCK_NAME}  # which process it is: end that"
+                )
             time.sleep(NAP)
         yield
     finally:
@@ -250,7 +256,7 @@ def _wait(process: subprocess.Popen[bytes], wanted: Wanted, before: int, deadlin
         if time.monotonic() >= deadline:
             message = f"the daemon (pid {process.pid}) does not answer yet at {wanted.socket}; it was left running"
             process.returncode = 0
-            raise Failure(message, next_step(process.pid, f"see its log: {wanted.log}"))
+            raise Failure(message, next_step(process.pid, _see(wanted.log)))
         time.sleep(NAP)
 
 
@@ -266,6 +272,10 @@ def _unwritable(path: str) -> int | None:
     return None
 
 
+def _see(log: str) -> str:
+    return f"tail {output.quoted(log)}  # what it logged"
+
+
 def _ended(code: int, path: str, before: int) -> Failure:
     """Why a daemon ended at once, in its own words."""
     with open(open_file(path, os.O_RDONLY), "rb") as file:
@@ -278,7 +288,7 @@ def _ended(code: int, path: str, before: int) -> Failure:
         return Failure(f"the daemon ended with code {code} and could not log why to {path}: {why}", _FREE)
     if told is None:
         said = " / ".join(lines[-_LAST_LINES:]) or "nothing"
-        return Failure(f"the daemon ended with code {code}; it said: {said}", f"see its log: {path}")
-    hint = next((line.strip().removeprefix("next: ") for line in lines[told + 1 :] if line.startswith("  next: ")), "")
+        return Failure(f"the daemon ended with code {code}; it said: {said}", _see(path))
+    hint = steps.told_in(lines[told + 1 :])
     kind = _Held if _HELD in lines[told] else Failure
-    return kind(f"the daemon did not start: {lines[told].removeprefix('provd: ')}", hint or f"see its log: {path}")
+    return kind(f"the daemon did not start: {lines[told].removeprefix('provd: ')}", hint or _see(path))

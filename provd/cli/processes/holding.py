@@ -92,8 +92,9 @@ def bereft(error: ProvdUnreachable, held: Holder | None, socket: str) -> ProvdUn
 
 def anew(held: Holder) -> str:
     """What to do so that a daemon makes its socket anew, which it does where nothing lies at its path."""
-    away = f"move away what lies at {output.quoted(held.socket)}, then " if os.path.lexists(held.socket) else ""
-    return next_step(held.pid, f"{away}kill -HUP {held.pid}: it makes its socket anew")
+    there = output.quoted(held.socket)
+    away = f"mv {there} {there}.other && " if os.path.lexists(held.socket) else ""
+    return next_step(held.pid, f"{away}kill -HUP {held.pid}  # it makes its socket anew")
 
 
 def must_be_own(state: str) -> None:
@@ -104,4 +105,4 @@ def must_be_own(state: str) -> None:
         return
     if owner != os.geteuid():
         message = f"the state directory {state} belongs to user {owner}, this is user {os.geteuid()}"
-        raise Failure(message, "run as that user, or give another --state")
+        raise Failure(message, f"sudo -u '#{owner}' provd status  # as that user\nprovd start --state DIR")

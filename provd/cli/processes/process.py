@@ -113,12 +113,12 @@ def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:
     """The same, with what to do about the process `pid` that listens, where it is one that does not answer."""
     if error.kind not in THERE or not pid:
         return error
-    hint = next_step(pid, f"try again; provd doctor tells more; or end its process: kill -9 {pid}")
+    hint = next_step(pid, f"provd doctor  # tells more; then try again\nkill -9 {pid}  # ends its process")
     return ProvdUnreachable(error.message, hint, error.kind)
 
 
 def next_step(pid: int | None, otherwise: str) -> str:
     """What to do about a daemon's process that does not do what it was told: let it go on where it is stopped."""
     if pid and state(pid) in STOPPED:
-        return f"process {pid} is stopped, by a signal or a debugger; let it go on: kill -CONT {pid}"
+        return f"kill -CONT {pid}  # it is stopped, by a signal or a debugger: this lets it go on"
     return otherwise

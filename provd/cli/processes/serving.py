@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from provd import __version__, elsewhere, places, services
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import GREETING, Failure, Usage
 from provd.cli.given import names
 from provd.cli.processes import background, holding
@@ -34,7 +34,7 @@ _LAST: Final = 1.0
 _GONE_ON: Final = (
     "its state is free, but its process {pid} is still there: a file system that does not answer may hold it"
 )
-IN_THE_FILE: Final = "set watch.backend in the configuration, then: provd restart"
+IN_THE_FILE: Final = "provd restart  # when watch.backend is set in the configuration (provd config path)"
 """How an installed service gets another way of watching."""
 _NAMED: Final = ("PROVD_SOCKET", "PROVD_STATE_DIR")
 
@@ -54,7 +54,9 @@ def directories(roots: Sequence[str]) -> tuple[bytes, ...]:
     for given, path in zip(roots, found, strict=True):
         if os.path.exists(path) and not os.path.isdir(path):
             above = output.quoted(os.path.dirname(given.rstrip("/")) or ".")
-            raise Usage(f"--root {given} is no directory", f"watch the one that holds it: --root {above}")
+            raise Usage(
+                f"--root {given} is no directory", f"provd start --root {above}  # watches the one that holds it"
+            )
         if not os.path.isdir(path):
             raise Usage(f"--root {given}: there is no such directory", "make it first, or correct the name")
     return found
@@ -119,7 +121,7 @@ def answer(socket: str, timeout: float) -> Client:
         if client is not None:
             return client
         if time.monotonic() >= deadline:
-            raise Failure(f"the service runs and does not answer at {socket}", "see where it answers: provd doctor")
+            raise Failure(f"the service runs and does not answer at {socket}", "provd doctor  # tells where it answers")
         time.sleep(NAP)
 
 
@@ -152,7 +154,11 @@ def alone(socket: str, at: Place) -> None:
     if at.socket is None and at.state is None and (there := elsewhere.listening(socket)) is not None:
         message = f"another daemon of yours listens at {there}: a second one would not know what that one knows"
         quoted = output.quoted(there)
-        hint = f"export PROVD_SOCKET={quoted}, stop it (provd stop --socket {quoted}), or say --state DIR for a second"
+        hint = steps.ways(
+            f"export PROVD_SOCKET={quoted}  # use that one",
+            f"provd stop --socket {quoted}",
+            "provd start --state DIR  # a second one",
+        )
         raise Failure(message, hint)
 
 
@@ -272,7 +278,7 @@ def end(client: Client, timeout: float, state: str) -> None:
             client.wait_closed()
         except ProvdUnreachable:
             message = f"{said} and is still there after {timeout:g} s"
-            hint = "see what it logs, or end its process: provd status has the pid"
+            hint = f"kill {process.pid or 'PID'}  # or see what it logs"
             raise Failure(message, next_step(process.pid, hint)) from None
         if held is None:  # nothing but its process tells, if that is seen from here
             if not process.ended(deadline):
@@ -325,4 +331,4 @@ def _lock_of(process: Process, state: str) -> holding.Holder | None:
 
 def _stays(said: str, pid: int | None, timeout: float) -> Failure:
     message = f"{said} and its process {pid} still runs after {timeout:g} s"
-    return Failure(message, next_step(pid, f"see what it logs, or end it: kill {pid}"))
+    return Failure(message, next_step(pid, f"kill {pid}  # or see what it logs"))

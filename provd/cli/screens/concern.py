@@ -24,6 +24,8 @@ Json = dict[str, Any]
 _STRUCTURAL: Final = frozenset({"created", "deleted", "moved"})
 _ASKED: Final = 64
 """Paths of which the log is asked at once; of more, the directories above them are asked for."""
+_ALL_NAMED: Final = 16
+"""Members at which evidence may not name all that differ."""
 _WILD: Final = re.compile(rb"[*?\[]")
 
 
@@ -82,6 +84,22 @@ def _fits(part: bytes, pattern: bytes) -> bool:
     return pattern == b"**" or fnmatch.fnmatchcase(part, pattern)
 
 
+def root_of(answer: Json) -> bytes | None:
+    """The absolute path of an entry's root, where an answer tells it."""
+    return None if answer.get("root") is None else local_path(answer["root"])
+
+
+def path_of(item: Json, root: bytes | None) -> tuple[bytes, bytes] | None:
+    """The kind and absolute path or pattern that an item of an answer names; None for what is none, or not known.
+
+    `root` is the absolute path of the entry's root, where that is known.
+    """
+    kind, rest = names.parts(names.named(item))
+    if kind not in names.PATH_KINDS or (not rest.startswith(b"/") and root is None):
+        return None
+    return kind, rest if rest.startswith(b"/") else (root or b"").rstrip(b"/") + b"/" + rest
+
+
 class Ground:
     """All that an entry rests on."""
 
@@ -94,7 +112,7 @@ class Ground:
         """What is kept of files, by path."""
         self._files: set[bytes] = set()
         self._others: list[Dependency] = []
-        root = None if answer.get("root") is None else local_path(answer["root"])
+        root = root_of(answer)
         for item in answer.get("deps") or []:
             self._take(item, root)
         self._sorted = sorted(self._files)
@@ -108,10 +126,10 @@ class Ground:
             self.objects.add(kind + b":" + rest)
         elif kind == b"entry":
             self.entries.add(rest.decode("utf-8", "replace"))
-        elif not rest.startswith(b"/") and root is None:
+        elif (there := path_of(item, root)) is None:
             self.relative += 1
         else:
-            path = rest if rest.startswith(b"/") else (root or b"").rstrip(b"/") + b"/" + rest
+            kind, path = there
             if kind != b"file":
                 self._others.append(Dependency(kind, path))
             else:
@@ -163,6 +181,31 @@ class Ground:
                 return record.get("scope") == "all"
             case _:
                 return False
+
+
+class Differing:
+    """The members that differ of the sets at fault, where evidence names all of them."""
+
+    def __init__(self, evidence: list[Json], root: bytes | None) -> None:
+        self._sets = []
+        self.told: set[bytes] = set()
+        """Those sets, by what they name."""
+        for item in (item for item in evidence if item.get("dep") is not None):
+            paths = [local_path(path) for path in item.get("paths") or []]
+            there = path_of(item, root)
+            if there is not None and there[0] != b"file" and 0 < len(paths) < _ALL_NAMED:
+                self.told.add(names.named(item))
+                self._sets.append((Dependency(*there).base, paths))
+
+    def passes_by(self, record: Json) -> bool:
+        """Whether a mutation is of such a set, and of no member of it that differs."""
+        return bool(self._sets) and all(map(self._passes_by, records.places(record)))
+
+    def _passes_by(self, place: bytes) -> bool:
+        members = [paths for base, paths in self._sets if records.is_below(place, base)]
+        return bool(members) and not any(
+            records.is_below(place, path) or records.is_below(path, place) for paths in members for path in paths
+        )
 
 
 def _few(paths: set[bytes]) -> tuple[list[bytes], bool]:

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from provd.cli import steps
 from provd.cli.words import records
 from provd.client import ProvdUnreachable
 
@@ -47,7 +48,7 @@ class Subscription:
         try:
             told = self._client.notification(wait)
         except ProvdUnreachable as error:
-            hint = f"{error.hint}, then go on from here: provd log -f --since {self._clock}"
+            hint = steps.ways(error.hint, f"provd log -f --since {self._clock}  # then goes on from here")
             raise ProvdUnreachable(error.message, hint, error.kind) from None
         record = (told or {}).get("params") or {}
         if (told or {}).get("method") == "log.record" and isinstance(record.get("seq"), int):

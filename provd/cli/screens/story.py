@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli.screens.concern import Ground
+from provd.cli.given import names
+from provd.cli.screens.concern import Dependency, Differing, Ground, path_of, root_of
 from provd.cli.words import causes, records, verdicts
 from provd.client import local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Json = dict[str, Any]
 
@@ -64,6 +68,9 @@ class Turn:
             if str(item.get("why")) in causes.DIRTYING
         }
         deps = [item for item in answer.get("deps") or [] if verdicts.dependency(item) in faults]
+        self._differing = Differing(answer.get("evidence") or [], root_of(answer))
+        others = [item for item in deps if names.named(item) not in self._differing.told]
+        self._others = Ground(answer | {"deps": others})
         self.ground = Ground(answer | {"deps": deps})
         self._shown = {d["digest"] for d in deps if d.get("kept") == "shown" and d.get("digest")}
         self._since: dict[bytes, Event] = {}
@@ -74,7 +81,8 @@ class Turn:
         """Takes a record that concerns the entry, in the log's order."""
         record = event.record
         if record.get("type") == "mutation":
-            if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record):
+            passing = self._differing.passes_by(record) and not self._others.names(record)
+            if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record) and not passing:
                 self._newest[self._place(record)] = event
                 self._judge(event)
         elif record.get("type") != "gap" and self.ground.told(record):
@@ -124,6 +132,8 @@ class Story:
         self.own_count = 0
         self.followed = False
         """Whether the log was asked for what concerns it."""
+        self.unwatched: set[str] = set()
+        """Dependencies of whose place the log has nothing, since it is not watched."""
         self.before: Event | None = None
         """The newest change, before the put, of what is dirty though nothing touched it since."""
         self.proven_later = False
@@ -230,10 +240,18 @@ class Story:
 
     def born(self) -> list[str]:
         """What was dirty before the entry was put: it differs, and no record since its clock touched it."""
+        return [verdicts.dependency(item) for item in self._born()]
+
+    def _born(self) -> list[Json]:
         if self.turn.moment() is not None:
             return []
-        items = self._answer.get("evidence") or []
-        return [verdicts.dependency(item) for item in items if item.get("why") in _CONTENT]
+        return [item for item in self._answer.get("evidence") or [] if item.get("why") in _CONTENT]
+
+    def bases_born(self) -> Iterator[tuple[str, bytes]]:
+        """The paths of those, where they are known, by their names."""
+        for item in self._born():
+            if (there := path_of(item, root_of(self._answer))) is not None:
+                yield verdicts.dependency(item), Dependency(*there).base
 
     @property
     def whole(self) -> bool:

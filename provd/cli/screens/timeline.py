@@ -85,7 +85,12 @@ class Timeline:
         if born and self._story.imported:
             yield f"{_some(born)} is not what was read where it was put"
         elif born and not self._story.whole:
-            yield f"{unseen}: {_some(born)} was changed before that, or while nobody looked"
+            unwatched = [name for name in born if name in self._story.unwatched]
+            missed = [name for name in born if name not in self._story.unwatched]
+            if unwatched:
+                yield f"when {_some(unwatched)} was changed nobody knows: the log has nothing of what is not watched"
+            if missed:
+                yield f"{unseen}: {_some(missed)} was changed before that, or while nobody looked"
         elif born:
             yield f"{sure}: {_some(born)} was changed between reading and remembering"
         if below := self._story.born_below():

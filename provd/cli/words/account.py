@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.screens import drawing
 from provd.cli.screens.drawing import Piece
 from provd.cli.words import causes, hints, records, verdicts
@@ -132,7 +132,8 @@ def _evidence(
 
 
 def _next(hint: str, indent: str) -> Iterator[str]:
-    yield from drawing.fold(indent, drawing.words(f"next: {output.printable(hint)}"), f"{indent}  ")
+    for text in steps.lines(hint):
+        yield indent + output.printable(text)  # never folded: it is there to be pasted
 
 
 def _mutation(mutation: Any, declared: Mapping[Any, Json]) -> list[Piece]:

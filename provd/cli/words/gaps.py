@@ -36,16 +36,25 @@ _MEANINGS: Final[dict[str, Meaning]] = {
     "something was mounted": Meaning("a mount hid or changed files without telling"),
     "something was unmounted": Meaning("a mount hid or changed files without telling"),
     "its file system was unmounted": Meaning("what was there is not there now"),
-    "events lost: the kernel's queue overflowed": Meaning(_LOOKED_THROUGH, "raise the queue: {queue}"),
-    "events lost": Meaning(_LOOKED_THROUGH, "provd audit compares all with the disk"),
-    "an event of an unknown watch": Meaning(_LOOKED_THROUGH, "provd audit compares all with the disk"),
+    "events lost: the kernel's queue overflowed": Meaning(_LOOKED_THROUGH, "{queue}"),
+    "events lost": Meaning(_LOOKED_THROUGH, "provd audit  # compares all with the disk"),
+    "an event of an unknown watch": Meaning(_LOOKED_THROUGH, "provd audit  # compares all with the disk"),
     "records could not be written": Meaning(
-        "the disk or the map was full; what happened then was seen and not kept", "free space, then: provd doctor"
+        "the disk or the map was full; what happened then was seen and not kept",
+        "provd doctor  # when there is free space again",
     ),
-    "internal": Meaning("provd's own fault; all was looked through again", "please report it with what it logged"),
-    "it cannot be looked at": Meaning(_BY_READING, "make it readable for the daemon's user, or ignore it"),
-    "it cannot be listed": Meaning(_BY_READING, "make it readable for the daemon's user, or ignore it"),
-    "a name in it cannot be looked at": Meaning(_BY_READING, "make it readable for the daemon's user, or ignore it"),
+    "internal": Meaning(
+        "provd's own fault; all was looked through again", "provd status  # please report it with what it logged"
+    ),
+    "it cannot be looked at": Meaning(
+        _BY_READING, "provd watch ls  # names it: make it readable for the daemon's user, or ignore it"
+    ),
+    "it cannot be listed": Meaning(
+        _BY_READING, "provd watch ls  # names it: make it readable for the daemon's user, or ignore it"
+    ),
+    "a name in it cannot be looked at": Meaning(
+        _BY_READING, "provd watch ls  # names it: make it readable for the daemon's user, or ignore it"
+    ),
 }
 
 

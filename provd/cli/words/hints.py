@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.given import names
 from provd.client import RpcError, local_path
 
@@ -18,32 +18,50 @@ if TYPE_CHECKING:
 
     from provd.client import WirePath
 
-TAKE_CLOCK: Final = "c=$(provd clock) before it is read, then --fetched-at $c; for files --sums needs no clock"
-LOOK_AGAIN: Final = "c=$(provd clock), look again, then --fetched-at $c"
-_VERSIONS: Final = (
-    "the daemon is of another version than this command: provd version tells both, provd restart ends that"
-)
+TAKE_CLOCK: Final = "c=$(provd clock)  # before it is read, then --fetched-at $c; for files --sums needs no clock"
+LOOK_AGAIN: Final = "c=$(provd clock)  # then look again, and --fetched-at $c"
+_VERSIONS: Final = "provd version  # the daemon is of another version than this command\nprovd restart  # ends that"
 _REFUSED: Final = {
     "-32601": _VERSIONS,  # no such method
     "clock.missing": TAKE_CLOCK,
     "method": _VERSIONS,
-    "root.ambiguous": "--root DIR, or --scope NAME for what belongs to no directory; provd watch ls lists the roots",
-    "root.missing": "name a directory that exists; provd watch ls lists the roots",
-    "action.stale": "look again, put the entries anew, then begin",
+    "root.ambiguous": "provd watch ls  # lists the roots: --root DIR, or --scope NAME for what belongs to no directory",
+    "root.missing": "provd watch ls  # lists the roots: name a directory that exists",
+    "action.stale": "c=$(provd clock)  # look again, put the entries anew with --fetched-at $c, then begin",
 }
+_HELP: Final = {
+    "clock": "provd help clocks",
+    "dep": "provd help dependencies",
+    "version": "provd version",
+}
+"""What tells more, by the first word of an error's code."""
+_ASKED: Final = frozenset(("action", "entry", "limit", "params", "request", "root"))
+"""What is about how it was asked."""
 _UNDECLARED: Final = "the objects named in --write count as unknown until they are looked at again"
 
-_PROVE: Final = "put it again with --sums (sha256sum, taken before it is read) or --as-of-now"
-_WHY: Final = {
-    "touched": "it was written since the clock: read it again and put it anew",
-    "unproven": f"nothing shows what was read: {_PROVE}",
-    "timeout": "raise --timeout-ms, or depend on something smaller",
-    "no-provenance": "put it with --sums or --dep; --no-deps says that it rests on nothing",
-    "no-active": "put it anew: none of its values is active",
+_CLOCK: Final = "c=$(provd clock)"
+_NEXT: Final = {  # by why, where the daemon's hint needs no other words than its own
+    **dict.fromkeys(("changed", "created", "deleted", "type-changed", "listing-changed"), _CLOCK),
+    **dict.fromkeys(("written", "gap", "entry-replaced", "entry-revoked"), _CLOCK),
+    "moving": "provd check KEY",
+    "namespace": "provd start --state DIR",
+    "no-entry": "provd put KEY --sums SUMS --value-file FILE",
 }
-_UNPROVEN_ENTRY: Final = "nobody knows which version was read: c=$(provd clock), get it, put again with --fetched-at $c"
-_UNPROVEN_UNREAD: Final = "nothing was read: ask without --no-revalidate"
+_WHY: Final = {
+    "touched": f"{_CLOCK}  # it was written since the last one: read it again and put it anew, with --fetched-at $c",
+    "unproven": "sha256sum FILE > SUMS  # before it is read again; then put it with --sums SUMS, or --as-of-now",
+    "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
+    "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",
+    "no-active": "provd put KEY --sums SUMS --value-file FILE  # anew: none of its values is active",
+}
+_UNPROVEN_ENTRY: Final = (
+    "c=$(provd clock)  # then get that entry, since its version is not known, and put with --fetched-at $c"
+)
+_UNPROVEN_UNREAD: Final = "provd check KEY  # nothing was read: ask without --no-revalidate"
 _UNREAD: Final = frozenset({"unproven", "unreadable"})
+_ENTRY: Final = frozenset({"entry-missing", "entry-dirty", "entry-unknown"})
+_OPEN: Final = re.compile(r"end action (\d+), ")
+"""How the daemon says that a write goes on."""
 _FEW: Final = 3
 """Places without permission that one hint names."""
 _NAMED: Final = 10
@@ -78,8 +96,14 @@ def refusal(error: RpcError) -> tuple[str, str]:
         if unusable:
             message = f"nothing was begun: not usable: {output.some(unusable, _NAMED)}; {_UNDECLARED}"
     if error.code == "entry.conflict" and isinstance(stands := error.data.get("version"), int):
-        hint = f"see what stands (provd get), then put with --based-on {stands}"
+        hint = f"provd get KEY  # what stands; then put with --based-on {stands}"
     return message, hint
+
+
+def help_on(code: str) -> str:
+    """The command that tells more about an error of the daemon's; empty where that is the command's own help."""
+    word = code.partition(".")[0]
+    return _HELP.get(word, "" if word in _ASKED else steps.MORE)
 
 
 def fault(item: dict[str, Any], *, strict: bool = False) -> str:
@@ -88,16 +112,24 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
     if why == "unproven" and strict:
         return _UNPROVEN_UNREAD
     if why == "touched" and strict:
-        return f"{_WHY[why]}, or ask without --no-revalidate"
+        return steps.because(_WHY[why], "or ask without --no-revalidate")
     if why == "unproven" and str(item.get("dep")).startswith("entry:"):
         return _UNPROVEN_ENTRY
-    if why in _UNREAD and (shut := denied(item)):
-        return f"{shut}, then {'put it again' if why == 'unproven' else 'ask again'}"
-    return _WHY.get(why) or str(item.get("hint") or "")
+    if why in _UNREAD and (shut := denied(item, f"then {'put it again' if why == 'unproven' else 'ask again'}")):
+        return shut
+    if why in _WHY:
+        return _WHY[why]
+    told = str(item.get("hint") or "")
+    if why == "written" and (begun := _OPEN.match(told)) is not None:
+        return steps.because(f"provd action end {begun[1]}", told[begun.end() :])
+    if why in _ENTRY and str(item.get("dep")).startswith("entry:"):
+        return steps.pasteable(told, f"provd why {output.quoted(str(item['dep']).removeprefix('entry:'))}")
+    command = _NEXT.get(why, steps.MORE)
+    return steps.pasteable(f"{told}, with --fetched-at $c" if command == _CLOCK and told else told, command)
 
 
-def denied(item: dict[str, Any]) -> str:
-    """What may not be read of a dependency, and the command that opens it; empty where permission is not what lacks."""
+def denied(item: dict[str, Any], then: str) -> str:
+    """The command that opens what may not be read of a dependency, and `then`; empty where permission does not lack."""
     from provd.cli.words import permissions  # noqa: PLC0415  (few answers need it)
 
     kind, path = names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"")
@@ -112,7 +144,7 @@ def denied(item: dict[str, Any]) -> str:
     if not places:
         return ""
     named = output.some([output.name_of(place) for place in places], _FEW)
-    return f"permission denied (EACCES) for {named}: {permissions.opening(places[:_FEW])}"
+    return steps.because(permissions.opening(places[:_FEW]), f"permission denied (EACCES) for {named}; {then}")
 
 
 def uncovered(why: str) -> str:
@@ -123,16 +155,16 @@ def uncovered(why: str) -> str:
         setting = found[1]
         raised = max(next(least for word, least in _LEAST.items() if word in setting), 2 * limit)
         if setting.startswith("user."):
-            return f"sysctl {setting}={raised}, as root of the daemon's user namespace"
-        again = ", then start provd again" if "watches" not in setting else ""
-        return f"sudo sysctl {setting}={raised} (to keep it: a line in /etc/sysctl.d/){again}"
+            return f"sysctl {setting}={raised}  # as root of the daemon's user namespace"
+        again = "" if "watches" in setting else " && provd restart"
+        return f"sudo sysctl {setting}={raised}{again}  # to keep it: a line in /etc/sysctl.d/"
     if "table of mounts" in why:
-        return "let the daemon read /proc/self/mountinfo (mount /proc where it runs), then start it again"
+        return "ls /proc/self/mountinfo  # let the daemon read it (mount /proc where it runs), then start it again"
     return ""
 
 
-def unproven(dep: Any, item: dict[str, Any]) -> str:
-    """What to do about a dependency that a put kept without proof; `item` is its evidence, where there is any."""
+def unproven(dep: Any, item: dict[str, Any]) -> tuple[str, str]:
+    """Why a put kept a dependency without proof, and what to do; `item` is its evidence, where there is any."""
     if item.get("why") == "namespace":  # another way of putting it would show no more
-        return f"unknown (namespace): {fault(item)}"
-    return fault({"dep": dep, **item, "why": "unproven"})
+        return "unknown (namespace)", fault(item)
+    return "nothing shows what was read", fault({"dep": dep, **item, "why": "unproven"})

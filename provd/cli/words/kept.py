@@ -5,7 +5,7 @@ Rule: whatever makes the entry less than it seems is told.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from provd.cli import output
 from provd.cli.given import present
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
+class Remark(NamedTuple):
+    """A line of what makes an entry less than it seems, and what to do about it."""
+
+    text: str
+    hint: str = ""
+
+
 def outcome(answer: Json) -> str:
     """What became of the value: its version, or that another one stands."""
     if not answer.get("late"):
@@ -27,33 +34,34 @@ def outcome(answer: Json) -> str:
     return f"late: version {version} stands" + (f" ({verdict})" if verdict else "")
 
 
-def warnings(answer: Json, *, without_provenance: bool) -> Iterator[str]:
-    """Whatever makes the entry less than it seems, a line each."""
+def warnings(answer: Json, *, without_provenance: bool) -> Iterator[Remark]:
+    """Whatever makes the entry less than it seems."""
     if answer.get("late"):
-        yield _late(answer)
+        yield Remark(_late(answer))
         return
     if without_provenance:
-        yield "no dependencies were given: it will be unknown (no-provenance); say --sums, --dep or --no-deps"
+        yield Remark("no dependencies were given: it will be unknown (no-provenance); say --sums, --dep or --no-deps")
     yield from unproven(answer)
     verdict = answer.get("verdict")
     word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
     if word not in (None, "fresh") and not without_provenance:
         reason = f" ({verdict['why']})" if isinstance(verdict, dict) and verdict.get("why") else ""
-        yield f"it is {word} at birth{reason}: provd why {answer.get('key', 'KEY')}"
+        yield Remark(f"it is {word} at birth{reason}", f"provd why {output.quoted(str(answer.get('key', 'KEY')))}")
 
 
-def unproven(answer: Json) -> Iterator[str]:
-    """The dependencies that are not there, and those that were kept without proof, a line each."""
+def unproven(answer: Json) -> Iterator[Remark]:
+    """The dependencies that are not there, and those that were kept without proof; what helps several is said once."""
     for dep in answer.get("absent") or []:
-        yield f"absent: {_named(dep)} {present.absence(_told(dep))}"
+        yield Remark(f"absent: {_named(dep)} {present.absence(_told(dep))}")
     if more := answer.get("absent_more"):
-        yield f"absent: {more} more"
+        yield Remark(f"absent: {more} more")
     evidence = _evidence(answer)
-    for dep in answer.get("unproven") or []:
-        named = _named(dep)
-        yield f"unproven: {named}: {hints.unproven(named, evidence.get(named, {}))}"
+    told = [(name, *hints.unproven(name, evidence.get(name, {}))) for name in map(_named, answer.get("unproven") or [])]
+    last = {hint: at for at, (_, _, hint) in enumerate(told)}
+    for at, (name, why, hint) in enumerate(told):
+        yield Remark(f"unproven: {name}: {why}", hint if last[hint] == at else "")
     if more := answer.get("unproven_more"):
-        yield f"unproven: {more} more"
+        yield Remark(f"unproven: {more} more")
 
 
 def _stands(answer: Json) -> tuple[str, str]:

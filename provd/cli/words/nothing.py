@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from provd import hello
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.given import names
 from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 
@@ -24,6 +24,7 @@ Json = dict[str, Any]
 _SHOWN: Final = 3
 _ASKED: Final = 20
 """Roots that are asked whether they hold entries."""
+_ELSEWHERE: Final = "provd ls --root DIR  # another place; provd put keeps an entry here"
 _USUAL: Final = "global"
 """The scope that the documents name; nobody lists all that there are."""
 
@@ -36,7 +37,7 @@ def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Js
         for key in keys[:_SHOWN]:
             if there := _elsewhere(client, key, place):
                 output.note(f"  {output.printable(key)} is in: {output.some(there, _SHOWN)}")
-        output.note(f"  next: {_next(client, place)}, or provd put")
+        output.advise(_next(client, place))
 
 
 def _elsewhere(client: Client, key: str, place: Json) -> list[str]:
@@ -73,7 +74,17 @@ def tell_empty(client: Client, place: Json, *, sifted: bool) -> None:
     full = [root for root in others if root != place.get("root") and _holds_any(client, root)]
     if full:
         output.note(f"  entries are in: {output.some([output.name(root) for root in full], _SHOWN)}")
-    output.note(f"  next: {_next(client, place)}, or provd put")
+    output.advise(_next(client, place))
+
+
+def tell_unwatched(client: Client, place: Json) -> None:
+    """Of a directory where something was put because one is in it: that it is in no watched one, if it is so."""
+    path = local_path(place["root"])
+    if not _is_watched(client, path):
+        output.note(
+            f"{output.name_of(path)} is in no watched directory: from elsewhere the key is found with --root only"
+        )
+        output.advise("provd watch add .  # then it is found from all below, and the log tells what changed")
 
 
 def _holds_any(client: Client, root: WirePath) -> bool:
@@ -94,8 +105,9 @@ def place_of(client: Client, place: Json) -> str:
 def _next(client: Client, place: Json) -> str:
     """What to try where nothing was found."""
     if "scope" in place:
-        return "another --scope NAME, --root DIR"
-    return "another --root DIR" if _is_watched(client, local_path(place["root"])) else "--root DIR, provd watch add ."
+        return f"{_ELSEWHERE}\nprovd ls --scope NAME"
+    watched = _is_watched(client, local_path(place["root"]))
+    return _ELSEWHERE if watched else steps.ways("provd watch add .", _ELSEWHERE)
 
 
 def _is_watched(client: Client, path: bytes) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.words import records, unwatched
 from provd.client import local_path
 
@@ -87,7 +87,7 @@ def uncovered(root: Json, indent: str, roots: Sequence[Json]) -> Iterator[str]:
         yield f"{indent}and {rest:,} more: provd watch ls --json"
     for why, found in _by_reason(root).items():
         if fix := unwatched.fix(why, found, roots):
-            yield f"{indent}next: {output.printable(fix)}"
+            yield from (f"{indent}{output.printable(text)}" for text in steps.lines(fix))
 
 
 def _by_reason(root: Json) -> dict[str, list[bytes]]:

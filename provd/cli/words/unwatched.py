@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from provd import hello, ignoring
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.words import hints, permissions
 from provd.client import local_path
 
@@ -31,10 +31,13 @@ def fix(why: str, places: Sequence[bytes], roots: Sequence[Json]) -> str:
     some = sorted(places)[:_MOST]
     them = "it" if len(some) == 1 else "them"
     readable = permissions.opening(some)
-    ignored = "; ".join(_leaving_out(some, roots))
-    if ignored and readable.startswith(permissions.AS_ROOT):  # places of the system are rarely what is meant
-        return f"leave {them} out: {ignored}, or open {them}: {readable}"
-    return f"{readable}, or leave {them} out: {ignored}" if ignored else readable
+    ignored = " && ".join(_leaving_out(some, roots))
+    if not ignored:
+        return readable
+    ways = steps.because(readable, f"opens {them}"), steps.because(ignored, f"leaves {them} out")
+    if readable.startswith(permissions.AS_ROOT):  # places of the system are rarely what is meant
+        return steps.ways(*reversed(ways))
+    return steps.ways(*ways)
 
 
 def ignoring_too(root: Json, *more: str) -> str:

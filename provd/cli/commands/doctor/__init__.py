@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from provd import codes
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import Command, connected, json_option
 from provd.cli.commands.doctor import keeping, reaching, watching
 from provd.cli.commands.doctor.facts import PATIENCE, gather
@@ -88,8 +88,8 @@ def _lines(checked: list[Checked]) -> Iterator[str]:
             )
             if result.why:
                 yield from output.wrapped(f"{'':<22}why: ", 27, output.printable(result.why))
-            if result.next:
-                yield f"{'':<22}next: {output.printable(result.next)}"
+            for text in steps.lines(result.next):
+                yield f"{'':<22}{output.printable(text)}"
         if (more := len(each.results) - _SHOWN) > 0:
             yield f"{'':<22}and {more} more: provd doctor --json"
     if skipped:  # last, since what is wrong is of more interest

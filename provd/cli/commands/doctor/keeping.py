@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from provd.cli.commands.doctor.facts import Directory, Facts
 
+_ANOTHER: Final = "provd start --state DIR"
 _MIB: Final = 1024**2
 _LOW: Final = 512 * _MIB
 _NOTHING: Final = 16 * _MIB
@@ -46,14 +47,18 @@ def directory(facts: Facts) -> Iterator[Result]:
     if seen.gone:
         if facts.answered:
             why = "the daemon runs on a directory that was removed: after a restart nothing of it is left"
-            yield fail("state.gone", f"{seen.path} is not there", why, "export first: provd export --all > FILE")
+            yield fail("state.gone", f"{seen.path} is not there", why, places.SAVE)
         elif not seen.writable:
             why = "what lies above it cannot be written"
-            yield fail("state.denied", f"{seen.path} is not there and cannot be made", why, "give another --state")
+            yield fail("state.denied", f"{seen.path} is not there and cannot be made", why, _ANOTHER)
         else:
             yield ok(f"{seen.path} is not there yet: the first start makes it")
     elif seen.trouble:
-        hint = f"chmod 700 {output.quoted(seen.shut)}" if seen.shut else "look at its disk and permissions"
+        hint = (
+            f"chmod 700 {output.quoted(seen.shut)}"
+            if seen.shut
+            else f"ls -ld {output.quoted(seen.path)}  # look at its disk and permissions"
+        )
         yield fail("state.unseen", f"{seen.path} cannot be looked at", seen.trouble, hint)
     else:
         yield from list(_directory(facts, seen)) or [ok(f"{seen.path}, {_room(seen)}")]
@@ -67,20 +72,20 @@ def _directory(facts: Facts, seen: Directory) -> Iterator[Result]:
     quoted = output.quoted(seen.path)
     if seen.network:
         why = "the store is not safe there: a daemon refuses to start"
-        yield fail("state.network", f"{seen.path} lies on a network file system", why, "give a --state on a local disk")
+        yield fail("state.network", f"{seen.path} lies on a network file system", why, f"{_ANOTHER}  # on a local disk")
     if facts.user not in {seen.owner, 0}:
         why = f"it belongs to user {seen.owner}, you are user {facts.user}"
-        yield fail("state.owner", f"{seen.path} is not yours", why, "run as that user, or give another --state")
+        yield fail("state.owner", f"{seen.path} is not yours", why, f"sudo -u '#{seen.owner}' provd doctor\n{_ANOTHER}")
     if not seen.writable and facts.user in {seen.owner, 0}:
         why = "its permissions forbid it, or its file system is mounted to be read only: a daemon cannot start on it"
-        yield fail("state.denied", f"{seen.path} cannot be written", why, f"chmod 700 {quoted}, or another --state")
+        yield fail("state.denied", f"{seen.path} cannot be written", why, f"chmod 700 {quoted}\n{_ANOTHER}")
     if seen.mode & 0o077:
         why = f"its mode is {seen.mode:04o}, and values lie in it unencrypted"
         yield warn("state.mode", f"others may look into {seen.path}", why, f"chmod 700 {quoted}")
     if seen.free is not None and seen.free < _LOW:
         level = fail if seen.free < _NOTHING else warn
         why = f"{times.size(seen.free)} free: without room changes are refused (store.full), questions go on"
-        yield level("state.full", f"the disk of {seen.path} is nearly full", why, "free space there")
+        yield level("state.full", f"the disk of {seen.path} is nearly full", why, f"df -h {quoted}  # free space there")
 
 
 def store(facts: Facts) -> Iterator[Result]:
@@ -109,7 +114,7 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
             "store.aside",
             f"a store that could not be opened lies at {output.printable(path)}",
             "its entries and clocks are not known any more; a new log was begun",
-            f"keep it to have it looked at, or: rm -r {output.quoted(path)}",
+            f"rm -r {output.quoted(path)}  # or keep it, to have it looked at",
         )
     migrated = facts.answer.get("migrated")
     if isinstance(migrated, dict) and (at := migrated.get("kept")):
@@ -124,14 +129,14 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
             "store.astray",
             "the store was moved or removed under the daemon: changes are refused (store.unusable), questions go on",
             output.printable(str(told["unusable"])),
-            "put it back; or provd export --all > FILE, then provd restart",
+            f"{places.SAVE}  # or put it back",
         )
     if times_reopened := number(told, "reopened"):
         yield warn(
             "store.reopened",
             f"the store was opened again {output.count(times_reopened, 'time', 'times')} after a failed write",
             "nothing that was acknowledged is lost, but its disk failed or is full",
-            "look at the disk (dmesg, df), then: provd restart",
+            "provd restart  # when its disk was looked at (dmesg, df)",
         )
     room, used = number(told, "map_bytes"), number(facts.answer, "bytes")
     if room and used > _MAP_NEAR * room:
@@ -140,7 +145,7 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
             "store.map",
             f"the store has {times.size(used)} of at most {times.size(room)}",
             "when that is full, changes are refused (store.full), questions go on",
-            f"in {facts.config}, under [store]: map_gib = {gib}; then provd restart",
+            f"provd restart  # when {output.printable(facts.config)} has, under [store], map_gib = {gib}",
         )
 
 
@@ -155,7 +160,7 @@ def descriptors(facts: Facts) -> Iterator[Result]:
             "descriptors",
             f"the daemon has {used} of at most {limit} open files",
             "each client is one, and 1,024 clients are allowed; past the limit they are refused",
-            f"raise the hard limit where it is started (ulimit -Hn {max(4096, 2 * limit)}, LimitNOFILE= in a unit)",
+            f"ulimit -Hn {max(4096, 2 * limit)} && provd restart  # as root; in a unit: LimitNOFILE=",
         )
     else:
         yield ok(f"{used} of {limit:,} open files")
@@ -175,7 +180,7 @@ def clock(facts: Facts) -> Iterator[Result]:
             "clock.set",
             f"the wall clock was set {way} by {times.duration(abs(stepped))} since the daemon started",
             "clocks from before it prove less (what was put by them may be unproven); the order of records stands",
-            "take new clocks for what you put; provd restart ends this message",
+            "provd restart  # ends this message; take new clocks for what you put",
         )
     if isinstance(ahead, int | float) and ahead > _STEP:
         found = True
@@ -183,7 +188,7 @@ def clock(facts: Facts) -> Iterator[Result]:
             "clock.future",
             f"the newest records are dated {times.duration(ahead)} in the future",
             "the wall clock was set back after they were written; the order of records stands, their dates do not",
-            "look whether the machine's time is right (timedatectl)",
+            "timedatectl  # is the machine's time right?",
         )
     if not found:
         yield ok("nobody set the wall clock since the start")
@@ -202,7 +207,7 @@ def actions(facts: Facts) -> Iterator[Result]:
             "actions.old",
             f"action {row.get('id')} is open since {times.duration(age)}{session}: {writes}",
             _HELD_UP if any(names.is_object(write) for write in row.get("writes") or []) else _HELD_DOING,
-            f"provd action end {row.get('id')} (--outcome aborted: nothing was attempted)",
+            f"provd action end {row.get('id')}  # --outcome aborted: nothing was attempted",
         )
     if not old:
         yield ok(f"{len(rows)} open" if rows else "none open")
@@ -217,7 +222,7 @@ def queue(facts: Facts) -> Iterator[Result]:
             "queue",
             f"{waiting:,} changes and files wait to be recorded and hashed",
             "more happens than is recorded; answers wait for it, and stay true",
-            "leave out what is built or downloaded: provd watch add DIR --ignore build/",
+            "provd watch add DIR --ignore build/  # leaves out what is built or downloaded",
         )
     else:
         yield ok(f"{waiting} waiting")

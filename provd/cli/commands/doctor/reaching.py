@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.commands.doctor.results import Result, fail, ok, warn
 from provd.cli.processes import process
 from provd.cli.words import permissions
 from provd.client import local_path
-from provd.reach import ask_it
+from provd.reach import NAME_IT, ask_it
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 _KINDS: Final = frozenset(
     ("absent", "gone", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed", "refused")
 )
-_STALE: Final = "a daemon that was killed left it behind; the next one replaces it: provd start"
-_HUNG: Final = "see what it logs, or end it and start anew: kill -9 {pid}; provd start"
+_LOG: Final = "provd config show  # the state directory has its log: see what it says"
+_STALE: Final = "provd start  # a daemon that was killed left it behind; the next one replaces it"
+_HUNG: Final = "kill -9 {pid}; provd start  # or see what it logs"
 
 
 def config(facts: Facts) -> Iterator[Result]:
@@ -44,7 +45,7 @@ def socket(facts: Facts) -> Iterator[Result]:
         yield ok(f"a daemon answers at {facts.socket}")
         return
     code = f"socket.{absence.kind if absence.kind in _KINDS else 'other'}"
-    hint = absence.hint or "see what it logs"
+    hint = absence.hint or _LOG
     why = ""
     if absence.kind == "stale":
         hint = _STALE
@@ -53,7 +54,7 @@ def socket(facts: Facts) -> Iterator[Result]:
         hint = _HUNG.format(pid=facts.peer) if facts.peer else hint
         if facts.peer_state in process.STOPPED:
             code, why = "socket.stopped", f"its process {facts.peer} is stopped, by a signal or a debugger"
-            hint = f"let it go on: kill -CONT {facts.peer}"
+            hint = f"kill -CONT {facts.peer}  # lets it go on"
     elif absence.kind in {"absent", "stale", "other", "file"}:
         why, hint = _elsewhere(facts) or ("", hint)
     yield fail(code, absence.message, why, hint)
@@ -65,7 +66,7 @@ def _elsewhere(facts: Facts) -> tuple[str, str] | None:
     if holder is not None:
         where = f", its socket is {holder.socket}" if holder.socket else ""
         why = f"process {holder.pid} runs a daemon on this state directory{where}"
-        return why, ask_it(holder.socket) if holder.socket else "end it, or name its socket with --socket"
+        return why, ask_it(holder.socket) if holder.socket else steps.ways(f"kill {holder.pid}", NAME_IT)
     there = None if facts.absence is None else facts.absence.elsewhere
     return None if there is None else (f"a daemon of yours listens at {there}", ask_it(there))
 
@@ -81,14 +82,14 @@ def namespace(facts: Facts) -> Iterator[Result]:
             "namespace",
             f"the daemon is that of {whose}: what rests on paths is unknown to you",
             f"it may not see which files the processes of {permissions.user(facts.user)} see",
-            f"ask as that user: sudo -u {there} provd doctor --socket {output.quoted(facts.socket)}",
+            f"sudo -u {there} provd doctor --socket {output.quoted(facts.socket)}  # asks as that user",
         )
     elif foreign:
         yield fail(
             "namespace",
             "the daemon sees other files than you do: what rests on paths is unknown to you",
             "it runs in another mount namespace or root directory (a container, a sandbox, PrivateTmp in a unit)",
-            "run one in here as well, on a socket and a state of its own: provd start --state DIR",
+            "provd start --state DIR  # runs one in here as well, on a socket and a state of its own",
         )
     else:
         yield ok("the daemon sees the same files as you")
@@ -118,7 +119,7 @@ def version(facts: Facts) -> Iterator[Result]:
         "version",
         f"the daemon is {shown}, this command is {facts.version}",
         why,
-        "restart it by the command that you want: provd restart",
+        "provd restart  # by the command that you want",
     )
 
 
@@ -138,7 +139,7 @@ def others(facts: Facts) -> Iterator[Result]:
             "daemons",
             f"two daemons run: process {pid} answers here, process {holder.pid} holds {directory.path}",
             "what one is told, the other does not know",
-            f"end the one that you do not want: {stop}",
+            f"{stop}  # or end the other one, whichever you do not want",
         )
         return
     held = " or ".join(dict.fromkeys(output.printable(directory.path) for directory in looked_at))
@@ -164,24 +165,26 @@ def _unit(facts: Facts, it: Service) -> Iterator[Result]:
     program = it.command[0] if it.command else ""
     pid = facts.answer.get("pid")
     log = f"journalctl {'--user ' if it.manager == 'systemd-user' else ''}-u {output.quoted(it.name)} -n 50"
-    logs = "its log in the service's file" if it.manager == "launchd" else log
+    logs = "provd service print  # names its log" if it.manager == "launchd" else log
     if program.startswith("/") and not os.path.exists(program):
         yield fail("unit.program", f"{it.name} runs {program}, which is not there", "", "provd service install")
     if it.active == "failed":
-        yield fail("unit.failed", f"{it.name} has failed", "", f"see why: {logs}; then provd start")
+        yield fail(
+            "unit.failed", f"{it.name} has failed", "", steps.ways(steps.because(logs, "tells why"), "provd start")
+        )
     elif it.active == "inactive":
         beside = f"process {pid} runs beside it" if facts.answered else "so no daemon runs"
         next_step = "provd stop; provd start" if facts.answered else "provd start"
         yield warn("unit.inactive", f"{it.name} is installed and does not run", beside, next_step)
     elif it.active == "activating" and not facts.answered:
         why = "it starts just now, or ends each time and is tried again"
-        yield warn("unit.starting", f"{it.name} is starting, and nobody answers", why, f"see why: {logs}")
+        yield warn("unit.starting", f"{it.name} is starting, and nobody answers", why, steps.because(logs, "tells why"))
     elif it.pid is not None and isinstance(pid, int) and pid != it.pid and not facts.answer.get("foreign"):
         yield warn(
             "unit.other",
             f"{it.name} runs process {it.pid}, and process {pid} answers here",
             "the unit runs another daemon than the one that this command asks",
-            "end the one that answers (provd stop), or name the unit's --socket",
+            "provd stop  # ends the one that answers\nexport PROVD_SOCKET=PATH  # that of the unit",
         )
     if it.enabled is False:
         yield warn("unit.disabled", f"{it.name} is installed and does not start by itself", "", "provd service install")

@@ -87,7 +87,12 @@ def _looked(check: Check, facts: Facts) -> Iterator[Result]:
         yield from check.look(facts)
     except Exception as error:  # noqa: BLE001  whatever it is, the other checks go on
         why = f"{type(error).__name__}: {error}"
-        yield fail("internal", f"the check {check.name!r} failed itself", why, "please report it with this line")
+        yield fail(
+            "internal",
+            f"the check {check.name!r} failed itself",
+            why,
+            "provd version  # please report it with this line",
+        )
 
 
 def findings_of(checked: Iterable[Checked]) -> list[Result]:

@@ -29,14 +29,14 @@ _NEAR: Final = 0.8
 _RECENT: Final = 86400
 """Seconds for which a gap is news."""
 _SLOWER: Final = "answers are by reading, and changes are found at intervals; nothing else is lost"
-_LOOK: Final = "see what the daemon logs; provd watch add DIR tries again"
+_LOOK: Final = "provd watch add DIR  # tries again; see what the daemon logs"
 _CHOSEN: Final = "was chosen"
 """How the daemon says that a backend is somebody's wish."""
 _UNCHOSEN: Final = (
-    'leave it so, or: provd restart --backend auto (for good: [watch] backend = "auto" in the configuration)'
+    'provd restart --backend auto  # or leave it so; for good: [watch] backend = "auto" in the configuration'
 )
-_NOTHING: Final = "nothing has to be done: what is there is found by reading"
-_LOCAL: Final = "keep the directory on a local file system (ext4, xfs, btrfs), or leave it so"
+_NOTHING: Final = "provd status  # nothing has to be done: what is there is found by reading"
+_LOCAL: Final = "provd watch ls  # leave it so, or keep the directory on a local file system (ext4, xfs, btrfs)"
 
 
 def watched(facts: Facts) -> Iterator[Result]:
@@ -60,9 +60,9 @@ def _root(root: dict[str, Any], rows: Sequence[dict[str, Any]], now: int) -> Ite
     if state == "gone":
         quoted = output.quoted(os.fsdecode(local_path(root.get("path", "?"))))
         if there := os.path.isdir(local_path(root.get("path", "?"))):
-            next_step = f"watch the one that stands there now: provd watch add {quoted}"
+            next_step = f"provd watch add {quoted}  # watches the one that stands there now"
         else:
-            next_step = f"bring it back, or: provd watch rm {quoted}"
+            next_step = f"provd watch rm {quoted}  # or bring it back"
         what = f"{name} is another directory than the one that was watched" if there else f"{name} is gone"
         yield fail("root.gone", what, roots.meaning(root), next_step)
         return
@@ -71,13 +71,13 @@ def _root(root: dict[str, Any], rows: Sequence[dict[str, Any]], now: int) -> Ite
         since = times.age(gap.get("at"), now) if isinstance(gap, dict) else None
         if since is not None and since > _LONG:
             why = "until it is scanned, answers about it are by reading"
-            next_step = f"leave out what is built or downloaded: {unwatched.ignoring_too(root, 'node_modules/')}"
+            next_step = f"{unwatched.ignoring_too(root, 'node_modules/')}  # leaves out what is built or downloaded"
             yield warn("root.scanning", f"{name} is being scanned since {times.duration(since)}", why, next_step)
         return
     if root.get("all_ignored") is True:
         rules = ", ".join(output.printable(str(rule)) for rule in root.get("ignore") or [])
         where = permissions.quoted(local_path(root.get("path", "?")))
-        again = f"give it other rules, as the default ones: provd watch add {where} --ignore .git/"
+        again = f"provd watch add {where} --ignore .git/  # other rules, as the default ones"
         yield warn("root.ignored", f"nothing of {name} is watched: its rules ignore all", f"they are: {rules}", again)
     if coverage in {"whole", ""}:
         return

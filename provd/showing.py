@@ -1,6 +1,6 @@
-"""What a put without digests shows all the same: that nothing changed from its clock to the put.
+"""What a clock without digests shows all the same: that nothing changed from the clock to the put, or the question.
 
-Rule: no single sign is believed. A put takes the digest of now for that of the clock only if what it names was at
+Rule: no single sign is believed. The digest of now is taken for that of the clock only if what it names was at
 rest since before the clock (times older by the step, a lease granted, one name), every name on the way to it is
 watched, and neither a mutation nor a gap after the clock concerns it. Whatever is missing leaves it *unproven*.
 
@@ -20,20 +20,21 @@ import msgspec
 
 from provd.clocks import Clocks
 from provd.core.clock import Since
-from provd.core.dependency import Dependency
+from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.entry import Kept
 from provd.core.reading import Found, Reading
+from provd.core.verdict import reading_of
 from provd.disk import IgnoreRules, Rest, RestLooker, Workers, base_of
 from provd.inquiry import is_quiet
-from provd.store import Writer
+from provd.store import View
 from provd.watching import Coverage, Watching
 
 BARRIER: Final = 2.0
-"""Seconds for which a put waits for what happened to be recorded."""
+"""Seconds for which is waited until what happened is recorded."""
 
 
 class Showing:
-    """Looks, for puts, at what was at rest since their clocks. `rules` gives the ignore rules of the moment."""
+    """Looks at what was at rest since a clock. `rules` gives the ignore rules of the moment."""
 
     def __init__(self, workers: Workers, clocks: Clocks, watch: Watching, rules: Callable[[], IgnoreRules]) -> None:
         self._workers = workers
@@ -71,15 +72,31 @@ class Showing:
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What a put shows, and the position of its clock: enough to decide inside the transaction."""
+    """What is shown since the position of a clock: enough to decide by one view, or inside a transaction."""
 
     since: int = 0
     rests: Mapping[Reading, Rest] = {}
 
-    def kept(self, writer: Writer, dep: Dependency, reading: Reading, found: Found) -> Kept | None:
+    def kept(self, view: View, dep: Dependency, reading: Reading, found: Found) -> Kept | None:
         """The dependency as it is kept, None where the log knows of a change since the clock."""
         rest = self.rests.get(reading)
-        if rest is None or found.digest is None or self.since < writer.oldest() - 1:
+        if rest is None or found.digest is None or self.since < view.oldest() - 1:
             return None
         kept = Kept(dep, found.digest, real=rest.route.at, signature=rest.signature, shown=True)
-        return kept if is_quiet(writer, kept, rest.route, self.since) else None
+        return kept if is_quiet(view, kept, rest.route, self.since) else None
+
+    def instead(self, view: View, kept: Kept, found: Mapping[Reading, Found], proven: int) -> Kept:
+        """What nobody said the content of, with the digest that is shown; else as it was.
+
+        What was `found` was read after the position `proven`.
+        """
+        there = found.get(reading_of(kept)) if is_unsaid(kept) else None
+        shown = None if there is None else self.kept(view, kept.dep, reading_of(kept), there)
+        if there is None or shown is None:
+            return kept
+        return msgspec.structs.replace(shown, proven=None if there.linked else proven)
+
+
+def is_unsaid(kept: Kept) -> bool:
+    """Whether nobody said what the content of a path was."""
+    return kept.digest is None and kept.dep.kind in PATH_KINDS

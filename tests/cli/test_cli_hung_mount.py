@@ -1,0 +1,69 @@
+"""A dependency that is named on a mount which hangs: a command goes on without looking at it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hung_mount import Hung
+from support import HANG, clean_environment
+
+from provd.cli.given import looking
+
+_HERE = os.path.dirname(__file__)
+_ENV = os.environ | {"PYTHONPATH": os.pathsep.join([_HERE, os.path.dirname(_HERE), *sys.path])}
+_TRY = "import hung_mount, sys; hung_mount.Hung(sys.argv[1])"
+_COMMANDS = [
+    ["put", "k", "--as-of-now", "--dep", "tree:hung/d", "--dep", "dir:hung/e", "--dep", "hung/*.py"],
+    ["put", "k", "--as-of-now", "--dep", "hung/d/../f", "--dep", "hung/e/../f"],
+    ["check", "--fetched-at", "c:1", "--dep", "tree:hung", "--dep", "glob:hung/d/*"],
+]
+
+
+def run(home: str) -> None:
+    """The commands, in a namespace of their own."""
+    os.mkdir(f"{home}/hung")
+    hung = Hung(f"{home}/hung")
+    hung.hangs = True
+    code, environment = 0, clean_environment(home, {"PROVD_SOCKET": f"{home}/nobody"})
+    for command in _COMMANDS:
+        words = [sys.executable, "-m", "provd", *command]
+        with open(f"{home}/said", "w+b") as said:  # no pipe: whoever is left behind would hold it
+            done = subprocess.run(words, cwd=home, env=environment, check=False, timeout=HANG, stdout=said, stderr=said)
+            said.seek(0)
+            told = said.read()
+            if done.returncode != 3 or b"Traceback" in told:
+                os.write(2, b"%d: %b" % (done.returncode, told))
+                code = 1
+    seen = looking.look([os.fsencode(home), f"{home}/hung/x".encode(), b"/"])
+    if list(seen) != [os.fsencode(home)] or looking.look([b"/"]):
+        code = 2
+    os._exit(code)
+
+
+def test_a_hung_mount_is_not_waited_for(tmp_path: os.PathLike[str]) -> None:
+    home = os.path.realpath(tmp_path)
+    os.mkdir(f"{home}/try")
+    mounting = ["unshare", "-Urm", sys.executable, "-c"]
+    may = subprocess.run([*mounting, _TRY, f"{home}/try"], env=_ENV, capture_output=True, check=False)
+    if may.returncode != 0:
+        pytest.skip("no FUSE in a namespace of our own here")
+    program = "import sys, test_cli_hung_mount as t; t.run(sys.argv[1])"
+    with open(f"{home}/log", "w+b") as log:
+        done = subprocess.run([*mounting, program, home], env=_ENV, stderr=log, check=False, timeout=HANG)
+        log.seek(0)
+        assert done.returncode == 0, log.read().decode()
+
+
+def test_what_is_seen_of_names(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkdir("d")
+    os.symlink("d", "link")
+    os.symlink("none", "dangling")
+    seen = looking.look([b"d", b"link", b"dangling", b"none", b"d/none/x", b"a\0b", b"d"])
+    assert list(seen) == [b"d", b"link", b"dangling", b"none", b"d/none/x"]
+    assert [each.is_link for each in seen.values()] == [False, True, True, False, False]
+    assert [each.end is None for each in seen.values()] == [False, False, True, True, True]
+    assert [each.name is None for each in seen.values()] == [False, False, False, True, True]

@@ -1,0 +1,222 @@
+"""What stands behind `next:` and `or:` can be pasted: every text of the product that begins as a command is one.
+
+What a variable puts into a text is 7 here, and nothing where it goes on with a word. Texts are found in the source, so
+that a new hint is looked at too.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+import shlex
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from provd import places
+from provd.cli import steps
+from provd.cli.app import app
+from provd.core import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE: Final = Path(steps.__file__).resolve().parents[1]
+PROGRAMS: Final = {  # and what may stand behind them; provd itself reads its own
+    "chmod": r"(700|u\+rX|\+x) \S.*",
+    "df": r"-h \S+",
+    "export": r"\w+=\S+",
+    "fuser": r"\S+",
+    "head": r"-n1 \S+",
+    "journalctl": r"(--user )?-u \S+ -n 50",
+    "kill": r"(-(HUP|CONT|9) )?(\d+|PID)",
+    "launchctl": r"\S.*",
+    "loginctl": r"enable-linger( \S+)?",
+    "ls": r"(-ld )?/?\S+",
+    "mv": r"\S+ \S+",
+    "rm": r"-r \S+",
+    "setfacl": r"-m u:\S+:rX \S.*",
+    "sha256sum": r"FILE|src/api\.py",
+    "sysctl": r"[\w.]+=\d+",
+    "systemctl": r"(--user )?\S.*",
+    "tail": r"\S+",
+    "timedatectl": r"",
+    "ulimit": r"-(n|v|Hn) (\d+|unlimited)",
+}
+PARTS: Final = re.compile(r"\s*(?:&&|;|\|\|?)\s*")
+REDIRECTED: Final = re.compile(r"\s*>\s*(\S+)$")
+FILLED: Final = re.compile(r"\{\w*\}")
+AS_ROOT: Final = re.compile(r"sudo (-u \S+ )?")
+ASSIGNED: Final = re.compile(r"^\w+=[^\s$]\S* (?=\w)")
+SENTENCE: Final = re.compile(r"[,:](?: |$)")
+TOOK: Final = re.compile(r"^\w=\$\((.+)\)$")
+OTHERS: Final = ("jq ", "gzip ", "$EDITOR ", "[ ")
+"""What the examples of the help have besides."""
+SAID: Final = frozenset(
+    (
+        "provd answers at 7 (pid 7)",
+        "provd failed: 7: 7",
+        "provd is a daemon that knows what each memory rests on (files, directories,",
+        "provd says what is so: of the summary, and of what was made from it.",
+        "provd since C tells what happened after C, and whether the log is whole there.",
+        "provd was not there for a while",
+        *("provd \\- tells whether what you remember is still true: fresh, dirty or unknown", "provd %(version)s"),
+        *(
+            "provd watch add",
+            "provd 7",
+            "sudo 7",
+            "mv 7 7.other && ",
+            "journalctl 7-u 7 -n 50",
+            "provd action record 7",
+        ),
+    )
+)
+"""Sentences, and beginnings of what is made of several texts."""
+WITHIN: Final = re.compile(r"[:,;(] ?((sudo )?(provd [a-z]+|kill -|kill \d|chmod |systemctl |mv /|rm -|sysctl ))")
+"""A command within prose: it would have to be cut out."""
+HINTED: Final = frozenset(("hint", "next_step", "fix"))
+CARRIERS: Final = {  # what takes a hint, and which argument it is
+    **dict.fromkeys(("RpcError", "Advised"), 2),
+    **dict.fromkeys(("note", "warn", "fail"), 3),
+    **dict.fromkeys(
+        (
+            *("Failure", "Usage", "ProvdUnreachable", "ServiceError", "complain", "advise", "next_step", "Remark"),
+            *(each.__name__ for each in vars(errors).values() if isinstance(each, type)),
+        ),
+        1,
+    ),
+}
+
+
+@cache
+def trees() -> list[tuple[str, ast.Module]]:
+    """The files of the product, parsed."""
+    return [
+        (str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCE.rglob("*.py")
+    ]
+
+
+def text_of(node: ast.AST) -> str | None:
+    """The text of a constant or an f-string, behind a variable that it begins with; None where it is none."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if not isinstance(node, ast.JoinedStr):
+        return None
+    told = ""
+    for value in node.values:
+        if isinstance(value, ast.Constant):
+            told += str(value.value)
+        elif told:
+            told += "" if told[-1:].isalnum() else "7"
+    return told
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Where each text of the product stands, and the text; docstrings are none."""
+    for name, tree in trees():
+        inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+        inside |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr) or id(node) not in inside:
+                told = text_of(node)
+                if told is not None:
+                    yield f"{name}:{getattr(node, 'lineno', 0)}", told
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """The lines among them that begin as a command does."""
+    for where, told in texts():
+        for line in told.split("\n"):
+            if " " in line.strip() and steps.is_command(line) and line.partition("  #")[0] not in SAID:
+                yield where, FILLED.sub("7", line)
+
+
+def hints() -> Iterator[tuple[str, str]]:
+    """The texts that stand where a hint does: in an error, a finding, or a variable that is named so."""
+    for name, tree in trees():
+        for node in ast.walk(tree):
+            given: list[ast.AST] = []
+            if isinstance(node, ast.Call):
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                place = CARRIERS.get(called)
+                given = [] if place is None else [*node.args[place : place + 1]]
+                given += [word.value for word in node.keywords if word.arg == "hint"]
+            elif isinstance(node, ast.Assign) and any(getattr(to, "id", "") in HINTED for to in node.targets):
+                given = [node.value]
+            for part in given:
+                for inner in ast.walk(part):
+                    if (told := text_of(inner)) is not None:
+                        yield f"{name}:{getattr(inner, 'lineno', 0)}", told
+
+
+def wrong(line: str) -> str:
+    """Why a line is no command with a comment; empty where it is."""
+    command, _, _ = line.partition(" #")
+    for part in PARTS.split(ASSIGNED.sub("", command.strip())):
+        if part.startswith(OTHERS):
+            continue
+        took = TOOK.match(part)
+        told = AS_ROOT.sub("", REDIRECTED.sub("", took[1] if took is not None else part))
+        program, _, rest = told.partition(" ")
+        if program == "provd":
+            with contextlib.suppress(click.exceptions.Exit):
+                try:
+                    read(app, "provd", shlex.split(rest))
+                except (click.UsageError, ValueError) as error:
+                    if isinstance(error, click.BadParameter) and error.message.startswith("'7' is not"):
+                        continue
+                    return f"{told}: {error}"
+        elif (form := PROGRAMS.get(program)) is None or re.fullmatch(form, rest) is None or SENTENCE.search(told):
+            return f"{told}: no known command"
+    return ""
+
+
+def read(command: click.Command, name: str, words: list[str], parent: click.Context | None = None) -> None:
+    """Reads a command line as provd would, and does nothing; raises click's errors."""
+    context = command.make_context(name, words, parent)
+    if isinstance(command, click.Group):
+        kept = vars(context).get("_protected_args", vars(context).get("protected_args", []))  # before 8.2 so
+        name_below, below, rest = command.resolve_command(context, [*kept, *context.args])
+        assert below is not None
+        read(below, str(name_below), rest, context)
+
+
+def test_what_begins_as_a_command_can_be_pasted() -> None:
+    found = list(commands())
+    assert len(found) > 100, "the hints are not where they are looked for"
+    assert [f"{where}: {line!r}: {why}" for where, line in found if (why := wrong(line))] == []
+    script = "\n".join(line for _, line in found)
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_hint_of_prose_has_a_command_within() -> None:
+    found = list(hints())
+    assert len(found) > 200, "the hints are not where they are looked for"
+    prose = [(where, told) for where, told in found if not steps.is_command(told)]
+    assert [f"{where}: {told!r}" for where, told in prose if WITHIN.search(told) or steps.is_command(told)] == []
+
+
+def test_what_is_printed_is_read_again() -> None:
+    hint = steps.ways(steps.because("provd status  # it", "then ask"), "", "kill 7")
+
+    told = list(steps.lines(hint))
+
+    assert told == ["next: provd status  # it, then ask", "or: kill 7"]
+    assert steps.told_in(["the message", *(f"  {line}" for line in told), "more: no"]) == hint
+
+
+def test_prose_stands_behind_a_command_that_tells_more() -> None:
+    assert list(steps.lines("look at\nthe disk")) == ["next: provd doctor  # look at; the disk"]
+    assert list(steps.lines("at most 3", "provd put --help")) == ["next: provd put --help  # at most 3"]
+    assert list(steps.lines("export it again")) == ["next: provd doctor  # export it again"]
+    assert list(steps.lines("")) == []
+
+
+def test_what_only_an_open_store_has_is_saved_by_one_line() -> None:
+    assert places.SAVE == "provd export --all > FILE && provd restart && provd import FILE"
+    assert wrong(places.SAVE) == ""
