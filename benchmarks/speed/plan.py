@@ -19,7 +19,8 @@ FANOUT: Final = 10
 class Plan:
     """One run: so many rounds, and in a round so many questions or so many seconds for each thing that is measured.
 
-    `share` is of the sizes that the rows name; `scale` asks for those that take long as well.
+    `share` is of the sizes that the rows name; `scale` asks for those that take long as well. `products` is the
+    directory that other products are installed in, or None.
     """
 
     home: str
@@ -29,6 +30,7 @@ class Plan:
     share: float
     scale: bool
     placements: list[Placement]
+    products: str | None = None
     tables: list[Table] = dataclasses.field(default_factory=list)
     _trees: dict[int, Tree] = dataclasses.field(default_factory=dict)
     _made: int = 0

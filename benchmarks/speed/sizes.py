@@ -30,7 +30,7 @@ _WRITTEN = 10_000
 
 
 @contextlib.contextmanager
-def _filled(plan: Plan, tree: Tree, entries: int, records: int) -> Iterator[tuple[Daemon, list[str]]]:
+def filled(plan: Plan, tree: Tree, entries: int, records: int) -> Iterator[tuple[Daemon, list[str]]]:
     """A daemon with a store of this size, and the keys that are asked for."""
     chosen = random.Random(9)
     daemon = Daemon(home=plan.place("provd"), roots=[tree.root])
@@ -54,7 +54,7 @@ def grown(plan: Plan) -> None:
     asks: dict[str, Ask] = {}
     with contextlib.ExitStack() as stack:
         for entries, records in (_SMALL, large):
-            daemon, keys = stack.enter_context(_filled(plan, tree, entries, records))
+            daemon, keys = stack.enter_context(filled(plan, tree, entries, records))
             asks[f"{entries:,} entries, {records:,} records"] = checks(daemon, tree.root, keys)[PRODUCT]
         base, many = asks
         table = Table("9", f"10 files, {_KEYS} keys in turn", base=base).add_all(plan.measure(asks))
@@ -77,7 +77,7 @@ def memory(plan: Plan) -> None:
     _with_files(plan, tree, 60)
     shutil.rmtree(tree.root)
     tree = plan.tree(100_000)
-    with _filled(plan, tree, _AT_SCALE[0], 0) as (daemon, keys):
+    with filled(plan, tree, _AT_SCALE[0], 0) as (daemon, keys):
         asks = checks(daemon, tree.root, keys)
         for _ in keys:
             asks[PRODUCT]()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
 import json
 import os
 import subprocess
@@ -30,7 +32,7 @@ def private_mib(pid: int) -> float:
     return sum(int(line[1]) for line in lines) / 1024
 
 
-def prepared(name: str, home: str, scale: float) -> tuple[str, Callable[[str, float], object]]:
+def prepared(name: str, home: str, scale: float) -> tuple[str, Callable[[str, float], None]]:
     """A root as a burst wants it, and what makes the burst there."""
     root = os.path.join(home, "root")
     os.mkdir(root)
@@ -73,15 +75,15 @@ def reader(name: str, home: str, scale: float) -> Row:
     return row
 
 
-def observer(name: str, home: str, scale: float) -> Row:
-    """Watchdog's Observer watches."""
+def observer(who: str, name: str, home: str, scale: float) -> Row:
+    """Watchdog's Observer watches, or watchfiles."""
     root, make = prepared(name, home, scale)
-    with watcher_process("-W", "ignore", os.path.join(HERE, "observer.py"), root) as (pid, told_to, said):
+    with watcher_process("-W", "ignore", os.path.join(HERE, "observer.py"), who, root) as (pid, told_to, said):
         before = processor_seconds(pid)
         seconds = burst(make, root, scale)
         print("tell", file=told_to, flush=True)
         told = json.loads(said.readline())
-        row: Row = {"burst": name, "who": "watchdog", "write_s": seconds, "behind_s": told["quiet_s"]}
+        row: Row = {"burst": name, "who": who, "write_s": seconds, "behind_s": told["quiet_s"]}
         row |= {"cpu_s": processor_seconds(pid) - before, "records": told["events"]}
         row |= {"missing": told["missing"], "private_mib": private_mib(pid)}
     return row
@@ -208,21 +210,26 @@ def watchman(name: str, home: str, scale: float) -> Row:
     root, make = prepared(name, home, scale)
     with Watchman(os.path.join(home, "watchman")) as peer:
         peer.watch(root)
-        before = processor_seconds(peer.process.pid)
+        clock = peer.call("clock", root, {"sync_timeout": 600_000})["clock"]
+        there, before = listing(root), processor_seconds(peer.process.pid)
         seconds = burst(make, root, scale)
         start = time.perf_counter()
         answer = peer.call("query", root, {"path": [LAST], "fields": ["name"], "sync_timeout": 600_000})
         row: Row = {"burst": name, "who": "watchman", "write_s": seconds, "behind_s": time.perf_counter() - start}
         row |= {"cpu_s": processor_seconds(peer.process.pid) - before, "private_mib": private_mib(peer.process.pid)}
         row["overflows"] = int("warning" in answer)
+        since = peer.call("query", root, {"since": clock, "fields": ["name"], "sync_timeout": 600_000})
+        row["missing"] = len(listing(root) - there - {os.path.join(root, told) for told in since["files"]})
     return row
 
 
 WATCHERS: Final[dict[str, Callable[[str, str, float], Row]]] = {
     "alone": alone,
     "reader": reader,
-    "watchdog": observer,
+    "watchdog": functools.partial(observer, "watchdog"),
     "provd": provd,
 }
+if importlib.util.find_spec("watchfiles") is not None:
+    WATCHERS["watchfiles"] = functools.partial(observer, "watchfiles")
 if Watchman.is_here():
     WATCHERS["watchman"] = watchman
