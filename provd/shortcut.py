@@ -176,8 +176,8 @@ class Shortcut:
             entry = judged.entry
             assert entry is not None
             known = self._learned.get(entry.id.scope, {}).get(entry.id.key)
-            if known is not None and known.renewed == entry.renewed:
-                continue
+            if known is not None and known.renewed == entry.renewed and _is_untouched(known):
+                continue  # else its files were changed, and put back since
             files = self._sealed_files(entry, coverage)
             looked += len(entry.deps or ())
             if files is None:

@@ -249,7 +249,6 @@ def products(plan: Plan) -> None:
         asked: list[Product] = [ours, *others]
         for product in asked:
             _must_tell(product)
-        ours.remember()
         with placement.asking():
             for product in asked:
                 product.tree.rest()

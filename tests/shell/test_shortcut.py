@@ -172,6 +172,22 @@ def test_after_a_change_it_is_what_the_whole_way_gives(scene: Scene, change: str
     run(scene.desk, work)
 
 
+def test_what_was_changed_and_put_back_is_answered_at_once_again(scene: Scene) -> None:
+    """Broken: what is learned already is not learned anew."""
+
+    async def work() -> None:
+        await scene.put("k", "file:d/e/f", "file:g")
+        await scene.learned("k")
+        for content, verdict in (("two", "dirty"), ("one", "fresh")):
+            scene.write("d/e/f", content)
+            scene.watch.settle()
+            assert scene.at_once("k") is None
+            assert (await scene.desk.check("k"))["verdict"] == verdict
+        await scene.learned("k")
+
+    run(scene.desk, work)
+
+
 def test_what_was_forgotten_is_not_fresh(scene: Scene) -> None:
     """Broken: `_all_kept` says yes."""
 
