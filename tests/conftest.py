@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+# A shell's background job, or one behind nohup, has these ignored, and so would have all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.fixture
 def make_daemon() -> Iterator[Callable[..., Daemon]]:
     """Makes daemons that are not started yet; all of them end with the test."""
