@@ -43,14 +43,16 @@ def _of_members(view: View, kept: Kept, paths: tuple[bytes, ...], clock: int) ->
     real = kept.real or literal
     known: dict[bytes, int] = {}  # members share the directories above them
 
+    def touched(path: bytes, *, structural: bool) -> int:
+        return view.touch_of(path, structural=structural).newest(clock) or 0
+
     def above(path: bytes) -> int:
         if path not in known:
-            known[path] = max(view.last_named(path, structural=True), view.last_declared(path, clock))
+            known[path] = touched(path, structural=True)
         return known[path]
 
     def at(path: bytes) -> int:
-        itself = max(view.last_named(path, structural=listed), view.last_declared(path, clock))
-        return max(itself, *map(above, with_above(path)[1:]))
+        return max(touched(path, structural=listed), *map(above, with_above(path)[1:]))
 
     def newest(path: bytes) -> int:
         return max(at(path), at(real.rstrip(b"/") + path[len(literal.rstrip(b"/")) :]) if real != literal else 0)
@@ -58,7 +60,7 @@ def _of_members(view: View, kept: Kept, paths: tuple[bytes, ...], clock: int) ->
     positions = {path: newest(path) for path in paths}
     last = max(positions.values())
     ordered = tuple(sorted(paths, key=lambda path: -positions[path]))
-    return (last if last > clock else None), ordered
+    return last or None, ordered
 
 
 def _told(view: View, position: int | None) -> dict[str, Any] | None:

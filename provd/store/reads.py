@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, cast
 
@@ -214,12 +214,12 @@ class View(History):
         data = self._get("written", keys.written_key(path))
         return PathState(path) if data is None else _paths.decode(data)
 
-    def last_declared(self, path: bytes, clock: int) -> int:
-        """The action whose write to `path` itself is open, or ended as the newest after `clock`; 0 for none."""
-        state = self.path_state(path)
-        if state.open:
-            return max(state.open)
-        return (state.last_action or 0) if state.last_end > clock else 0
+    def touch_of(self, path: bytes, *, structural: bool) -> Touch:
+        """What may last have touched what lies at `path`: a declared write to it, a mutation that names it.
+
+        With `structural` only those count that change what there is and of what type.
+        """
+        return _touch([self.path_state(path)], self.last_named(path, structural=structural))
 
     def touch(self, kept: Kept, after: int = 0) -> Touch | None:
         """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation.
@@ -238,14 +238,8 @@ class View(History):
                 at = at.rpartition(b"/")[0] or b"/"
             if kept.dep.kind in SET_KINDS:
                 states += [s for s in self._written_below(literal) if touches(kept.dep, kept.real, s.path)]
-        mutation = self.newest_mutation(kept, after) or 0
-        opened = [s for s in states if s.open]
-        if opened:
-            return Touch(None, max(s.open[-1] for s in opened), mutation)
-        newest = max(states, key=lambda s: s.last_end, default=None)
-        if newest is not None and newest.last_end:
-            return Touch(newest.last_end, newest.last_action, mutation)
-        return Touch(0, None, mutation) if mutation else None
+        touch = _touch(states, self.newest_mutation(kept, after) or 0)
+        return touch if touch.end != 0 or touch.mutation else None
 
     def _written_below(self, directory: bytes) -> Iterator[PathState]:
         prefix = keys.path_key(directory.rstrip(b"/") + b"/")
@@ -301,3 +295,14 @@ class View(History):
                         seen.add(entry_id)
                         level.append(below)
         return Facts(self.head(), self.gap_all(), known, objects, touched)
+
+
+def _touch(states: Sequence[PathState], mutation: int) -> Touch:
+    """The newest write that any of these paths had declared, an open one before all, beside this mutation."""
+    opened = [s for s in states if s.open]
+    if opened:
+        return Touch(None, max(s.open[-1] for s in opened), mutation)
+    newest = max(states, key=lambda s: s.last_end, default=None)
+    if newest is not None and newest.last_end:
+        return Touch(newest.last_end, newest.last_action, mutation)
+    return Touch(0, None, mutation)

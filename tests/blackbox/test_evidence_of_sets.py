@@ -85,3 +85,32 @@ def test_what_names_a_directory_above_a_member_or_was_declared_counts(
     mutation = one(own.check("k"))["mutation"]
     assert mutation["type"] == ("action" if told is None else "mutation")
     assert told is None or os.path.basename(mutation["path"]) == told
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("kind", ["tree", "glob", "dir"])
+def test_an_action_that_began_before_the_clock_and_ended_after_it_is_named(
+    own: Workspace, kind: str, *, ended: bool
+) -> None:
+    out = own.daemon.outside
+    os.mkdir(f"{out}/s")
+    dep = f"{kind}:{out}/s" + "/*" * (kind == "glob")
+    action = own("action.begin", writes=[f"file:{out}/s/new"], session="somebody")
+    own.put("k", dep)
+    with open(f"{out}/s/new", "w") as file:
+        file.write("x")
+    if ended:
+        own("action.end", id=action["id"], outcome="done")
+    item = one(own.check("k"))
+    assert (named(item), item["mutation"]["id"], item["mutation"]["session"]) == (["new"], action["id"], "somebody")
+
+
+def test_what_touched_a_member_before_the_clock_is_not_named(own: Workspace) -> None:
+    out = own.daemon.outside
+    os.mkdir(f"{out}/s")
+    own("action.record", writes=[f"file:{out}/s/a"])
+    own.put("k", f"tree:{out}/s")
+    with open(f"{out}/s/a", "w") as file:
+        file.write("x")
+    item = one(own.check("k"))
+    assert (named(item), item.get("mutation")) == (["a"], None)
