@@ -223,7 +223,7 @@ class Story:
 
     @property
     def imported(self) -> bool:
-        """Whether what it rests on was read elsewhere, and came with an import."""
+        """Whether it came with an import: what it rests on was read where it was put."""
         return bool(self._answer.get("imported"))
 
     def newest(self) -> list[Event]:

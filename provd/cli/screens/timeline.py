@@ -68,8 +68,8 @@ class Timeline:
     def _put(self, born: list[str]) -> Iterator[str]:
         """Its put as it is, with what it rests on."""
         answer = self._answer
-        put = "put elsewhere, and imported" if self._story.imported else "put"
-        said = " ".join([put, *([by] if (by := account.by(answer)) else [])])
+        said = " ".join([self._word(), *([by] if (by := account.by(answer)) else [])])
+        said += ", and imported" if self._story.imported else ""
         now = next((event.record for event in self._story.own if event.seq == self._story.position), {})
         said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
@@ -77,6 +77,12 @@ class Timeline:
         for text in self._birth(born):
             head = f"{_spine()}   {output.symbol('dirty')} "
             yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
+
+    def _word(self) -> str:
+        """Where it was put, in a word: how often is a count of its puts there, and not of imports."""
+        if not self._story.imported:
+            return "put"
+        return "put here" if self._answer.get("made_here") else "put elsewhere"
 
     def _birth(self, born: list[str]) -> Iterator[str]:
         """Whether it was dirty before it was put, as far as that can be told."""
