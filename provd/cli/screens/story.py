@@ -75,15 +75,20 @@ class Turn:
         self._shown = {d["digest"] for d in deps if d.get("kept") == "shown" and d.get("digest")}
         self._since: dict[bytes, Event] = {}
         self._newest: dict[bytes, Event] = {}
+        self._at_put: dict[bytes, str | None] = {}  # the log's digests of when it was put, of what changed since
         self._restored: set[bytes] = set()
+        self._undone: set[bytes] = set()
 
-    def take(self, event: Event) -> None:
-        """Takes a record that concerns the entry, in the log's order."""
+    def take(self, event: Event, position: int) -> None:
+        """Takes a record that concerns the entry, in the log's order; `position` is that of its put."""
         record = event.record
         if record.get("type") == "mutation":
             passing = self._differing.passes_by(record) and not self._others.names(record)
             if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record) and not passing:
-                self._newest[self._place(record)] = event
+                place = self._place(record)
+                told = event.seq >= position and record.get("kind") != "moved"  # of what moved the source is known
+                self._at_put.setdefault(place, event.known if told else None)
+                self._newest[place] = event
                 self._judge(event)
         elif record.get("type") != "gap" and self.ground.told(record):
             self._since.setdefault(b"", event)
@@ -102,12 +107,18 @@ class Turn:
         place = self._place(event.record)
         return place in self._restored or self.ground.digests.get(place) in self._shown
 
+    def undone(self, event: Event) -> bool:
+        """Whether what it changes had changed before that since the put, and was put back."""
+        return self._place(event.record) in self._undone
+
     def _judge(self, event: Event) -> None:
-        place = self._place(event.record)
+        place, digest = self._place(event.record), event.record.get("digest")
         kept = self.ground.digests.get(place)
-        if kept is not None and event.record.get("digest") == kept:
-            self._since.pop(place, None)
-            self._restored.add(place)
+        if digest is not None and digest in {kept, self._at_put.get(place)}:
+            if self._since.pop(place, event) is not event:
+                self._undone.add(place)
+            if digest == kept:
+                self._restored.add(place)
         elif event.same:
             if self._since.get(place) is event:
                 del self._since[place]
@@ -162,7 +173,7 @@ class Story:
                 self._mutation(event)
             self._gap(record)
             self._attribute(event)
-            self.turn.take(event)
+            self.turn.take(event, self.position)
             self._events.append(event)
             self.count += 1
 
@@ -172,7 +183,7 @@ class Story:
             return
         self._gap(record)
         event = Event(record)
-        self.turn.take(event)
+        self.turn.take(event, self.position)
         self._others.append(event)
         self.count += 1
 

@@ -153,7 +153,10 @@ class Timeline:
             return "the first change that this log has, from before it was imported"
         if event.seq < self._story.position:
             return "changed between reading and remembering"
-        return "here it became dirty" if self._story.turn.sure(event) else "the first change since it was put"
+        if self._story.turn.sure(event):
+            return "here it became dirty"
+        undone = self._story.turn.undone(event)
+        return "the first change that was not undone" if undone else "the first change since it was put"
 
     def _remarks(self, touched: list[Event], *, quiet: bool) -> Iterator[str]:
         """What has to be known to read the rest rightly."""
