@@ -138,6 +138,9 @@ class Story:
         self.turn = Turn(answer)
         self.count = 0
         self.reasons: dict[str, None] = {}
+        """Why the log may not have all, beside gaps."""
+        self.gaps: dict[str, dict[str, None]] = {}
+        """The reasons of gaps, by what each is for."""
         self.own: deque[Event] = deque(maxlen=_PUTS)
         """The newest records of the entry itself."""
         self.own_count = 0
@@ -264,10 +267,14 @@ class Story:
             if (there := path_of(item, root_of(self._answer))) is not None:
                 yield verdicts.dependency(item), Dependency(*there).base
 
+    def missing(self) -> list[str]:
+        """Why the log may not have all that happened."""
+        return [*self.reasons, *(f"{scope}: {', '.join(reasons)}" for scope, reasons in self.gaps.items())]
+
     @property
     def whole(self) -> bool:
         """Whether the log has all that happened to what it rests on since it was put."""
-        return self.followed and bool(self._position) and not self.reasons and not self.proven_later
+        return self.followed and bool(self._position) and not self.missing() and not self.proven_later
 
     def born_below(self) -> list[str]:
         """The entries that were dirty before this one was put: nothing below them was touched since."""
@@ -313,4 +320,5 @@ class Story:
 
     def _gap(self, record: Json) -> None:
         if record.get("type") == "gap":
-            self.reasons[f"{records.display(record.get('scope'))}: {record.get('reason')}"] = None
+            reasons = self.gaps.setdefault(records.display(record.get("scope")), {})
+            reasons[str(record.get("reason"))] = None

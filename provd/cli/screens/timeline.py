@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from provd.cli import output
 from provd.cli.screens import drawing
 from provd.cli.screens.drawing import Piece
-from provd.cli.words import account, records
+from provd.cli.words import account, gaps, records
 from provd.client import local_path
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Timeline:
 
     def _remarks(self, touched: list[Event], *, quiet: bool) -> Iterator[str]:
         """What has to be known to read the rest rightly."""
-        reasons = list(self._story.reasons)
+        reasons = self._story.missing()
         told = []
         if quiet and self._story.followed:
             told.append("nothing that it rests on was touched since, as far as the log knows")
@@ -170,6 +170,10 @@ class Timeline:
             told.append(f"the log is not whole since then: {output.printable(output.some(reasons, _REASONS))}")
         for text in told:
             yield from drawing.fold(f"{_spine()} ", drawing.words(text), f"{_spine()}   ")
+        meant = {reason: None for of_scope in self._story.gaps.values() for reason in of_scope}
+        for reason in list(meant)[:_REASONS]:
+            text = f"{output.printable(reason)}: {gaps.meaning(reason).words}"
+            yield from drawing.fold(f"{_spine()}   ", drawing.words(text), f"{_spine()}     ")
 
     def _left_out(self, number: int, what: str) -> Iterator[str]:
         if number > 0:
