@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -37,6 +37,7 @@ MOST_COUNTED: Final = 100_000
 """Rows that are counted for a status."""
 UNCOVERED: Final = ": the place is not wholly watched"
 APART: Final = "on it lies another file system, which may hang and is not watched"
+RESTAMPED: Final = "content changed, and of what stat says only the ctime; the log does not know of that"
 RESTLESS: Final = "it changed each time that it was looked at"
 GONE: Final = "the root is gone"
 UNWATCHED: Final = "no root holds it, so the log knows nothing of it"
@@ -73,8 +74,9 @@ class _Walked:
     """What a comparison of trees with the table came to.
 
     `files` were compared, `digests` is what the table has of them and at which state, `mismatches` is what differs,
-    `ignored` is how many names the rules left out (what lies below them is not counted), and
-    `skipped` is what was not looked at and why.
+    `restamped` is that of which only the ctime does: nothing is wrong unless its content is another, since a name that
+    comes or goes beside it moves that, and makes no event of its own. `ignored` is how many names the rules left out
+    (what lies below them is not counted), and `skipped` is what was not looked at and why.
     """
 
     def __init__(self) -> None:
@@ -82,6 +84,7 @@ class _Walked:
         self.ignored = 0
         self.digests: dict[bytes, tuple[State, bytes]] = {}
         self.mismatches: list[Mismatch] = []
+        self.restamped: set[bytes] = set()
         self.skipped: dict[bytes, str] = {}
 
 
@@ -89,7 +92,8 @@ class Audit:
     """Compares entries and the table of files with the disk.
 
     `settled` returns when the log has caught up; `ignored` tells what is left out, `uncovered` the places at, above or
-    below a path that cannot be watched; `table` is the table in a view, None where there is none.
+    below a path that cannot be watched; `table` is the table in a view, None where there is none; `renew` has the rows
+    of some paths made anew, with records of what differs.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class Audit:
         settled: Callable[[], Awaitable[None]],
         ignored: Callable[[bytes, bool], bool],
         uncovered: Callable[[bytes], Sequence[object]],
+        renew: Callable[[Iterable[bytes]], None],
     ) -> None:
         self._store = store
         self._workers = workers
@@ -110,6 +115,7 @@ class Audit:
         self._settled = settled
         self._ignored = ignored
         self._uncovered = uncovered
+        self._renew = renew
         self._running: set[asyncio.Task[dict[str, Any]]] = set()
         self._ended = False
 
@@ -151,8 +157,9 @@ class Audit:
         wanted = sorted(believed.digests, key=lambda reading: reading.path)
         if sample is not None and sample < len(wanted):
             wanted = random.sample(wanted, sample)
-        walked.mismatches += await self._rereader.reread(wanted, believed, walked.skipped)
+        differing = await self._rereader.reread(wanted, believed, walked.skipped)
         files = (walked.files | {reading.path for reading in wanted}) - walked.skipped.keys()
+        self._settle(walked, {reading.path for reading in wanted} - walked.skipped.keys(), differing)
         return {
             "files": len(files),
             "read": len({reading.path for reading in wanted} - walked.skipped.keys()),
@@ -160,6 +167,17 @@ class Audit:
             "mismatches": walked.mismatches,
             "skipped": _told(walked.skipped),
         }
+
+    def _settle(self, walked: _Walked, read: Collection[bytes], differing: Mapping[bytes, Mismatch]) -> None:
+        """Takes in what was `read` and is `differing`; rows of which nothing but the ctime is wrong are made anew."""
+        for path, mismatch in sorted(differing.items()):
+            why = RESTAMPED if path in walked.restamped else mismatch["why"]
+            walked.mismatches.append(mismatch | {"why": why})
+        self._renew(
+            path
+            for path in sorted(walked.restamped - differing.keys())
+            if path in read or path not in walked.digests  # nothing was known of its content that might be wrong
+        )
 
     def leaves_out(self, path: bytes, root: bytes) -> bool:
         """Whether a place in a root is left out, or lies in one that is."""
@@ -205,7 +223,7 @@ class Audit:
                     elif now[0] == DIRECTORY and path not in own:
                         stack.append(path)
             await asyncio.sleep(0)
-        walked.mismatches = await self._confirmed(suspects, walked.skipped)
+        await self._confirm(suspects, walked)
         return walked
 
     async def _both(
@@ -234,8 +252,8 @@ class Audit:
                     skipped[directory] = f"it could not be listed: {there.why}"
         return out
 
-    async def _confirmed(self, suspects: Iterable[bytes], skipped: dict[bytes, str]) -> list[Mismatch]:
-        """What still differs, and stands still while the log catches up; what does not becomes `skipped`."""
+    async def _confirm(self, suspects: Iterable[bytes], walked: _Walked) -> None:
+        """Takes in what still differs, and stands still while the log catches up; what does not becomes `skipped`."""
         left = set(suspects)
         out: dict[bytes, Mismatch] = {}
         for _ in range(_ROUNDS):
@@ -247,22 +265,30 @@ class Audit:
             assert self._table is not None
             with self._store.view() as view:
                 table = self._table(view)
-                rows = {path: None if (row := table.get(path)) is None else _state_of(row) for path in left}
+                rows = {path: table.get(path) for path in left}
             for path in list(left):
+                row = rows[path]
+                was = None if row is None else _state_of(row)
                 if path not in before or path not in after:
                     left.discard(path)
-                    skipped[path] = SILENT
+                    walked.skipped[path] = SILENT
                 elif isinstance(now := after[path], str):
                     left.discard(path)
-                    skipped[path] = f"it could not be looked at: {now}"
+                    walked.skipped[path] = f"it could not be looked at: {now}"
                 elif before[path] == now:
                     left.discard(path)
-                    if rows[path] != now:
-                        out[path] = _mismatch(path, rows[path], now)
+                    if row is not None and now is not None and _restamped(was, now):
+                        walked.restamped.add(path)
+                        if now[0] == FILE:
+                            walked.files.add(path)
+                        if row.digest:
+                            walked.digests[path] = (now, row.digest)
+                    elif was != now:
+                        out[path] = _mismatch(path, was, now)
                         if self._uncovered(path):  # a hole that status names, and no mistake
                             out[path]["why"] += UNCOVERED
-        skipped.update(dict.fromkeys(left, RESTLESS))
-        return [out[path] for path in sorted(out)]
+        walked.skipped.update(dict.fromkeys(left, RESTLESS))
+        walked.mismatches = [out[path] for path in sorted(out)]
 
 
 def _told(skipped: Mapping[bytes, str]) -> dict[str, Any]:
@@ -298,11 +324,16 @@ def _mismatch(path: bytes, was: State | None, now: State | None) -> Mismatch:
 def _shown(state: State | None) -> str:
     if state is None:
         return "absent"
-    sort, size, mtime_ns, _, ino = state
+    sort, size, mtime_ns, ctime_ns, ino = state
     if sort == DIRECTORY:
         return f"directory, inode {ino}"
     kind = {FILE: "file", LINK: "link"}.get(sort, "special")
-    return f"{kind} of {size} bytes, inode {ino}, mtime_ns {mtime_ns}"
+    return f"{kind} of {size} bytes, inode {ino}, mtime_ns {mtime_ns}, ctime_ns {ctime_ns}"
+
+
+def _restamped(was: State | None, now: State) -> bool:
+    """Whether nothing but the ctime is another."""
+    return was is not None and was != now and (*was[:3], was[4]) == (*now[:3], now[4])
 
 
 def _state_of(row: Row) -> State:

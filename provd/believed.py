@@ -77,18 +77,18 @@ class Rereader:
 
     async def reread(
         self, readings: Sequence[Reading], believed: Believed, skipped: dict[bytes, str]
-    ) -> list[Mismatch]:
+    ) -> dict[bytes, Mismatch]:
         """What differs of the content of files whose `stat` is as it was; what is not read becomes `skipped`."""
-        out: list[Mismatch] = []
+        out: dict[bytes, Mismatch] = {}
         for at in range(0, len(readings), _SLICE):
-            out += await self._slice(readings[at : at + _SLICE], believed, skipped)
+            out |= await self._slice(readings[at : at + _SLICE], believed, skipped)
         return out
 
     async def _slice(
         self, readings: Sequence[Reading], believed: Believed, skipped: dict[bytes, str]
-    ) -> list[Mismatch]:
+    ) -> dict[bytes, Mismatch]:
         found = await self._read(await self._answering(readings, believed), _PATIENCE)
-        out = []
+        out = {}
         for reading in readings:
             there = found.get(reading)
             if there is None:
@@ -101,7 +101,7 @@ class Rereader:
             was = None if there.signature is None else digests.get(_signed(there.signature))
             if was is not None and there.digest != was:
                 told = {"path": wire_name(reading.path), "was": was, "is": there.digest}
-                out.append(told | {"why": TRACELESS})
+                out[reading.path] = told | {"why": TRACELESS}
         return out
 
     async def _answering(self, readings: Sequence[Reading], believed: Believed) -> frozenset[Reading]:

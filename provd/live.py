@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -171,6 +171,12 @@ class Live:
     def ignored(self, path: bytes, is_dir: bool) -> bool:
         """Whether a place is left out: by the rules of the roots, or since it is the daemon's own."""
         return path in self._own or self.kept.ignored(path, is_dir)
+
+    def renew(self, paths: Iterable[bytes]) -> None:
+        """Has some paths looked at again, and recorded what differs from their rows, as a scan does."""
+        for path in paths:
+            self.pump.scanning.doubts.add(path, inside=False)
+        self.pump.kick()
 
     def _look_at_mounts(self) -> None:
         """Looks at the roots again where something was mounted or unmounted."""

@@ -29,6 +29,7 @@ from provd.shortcut import Shortcut
 from provd.showing import BARRIER, Showing, Shown, is_unsaid
 from provd.statistics import Verdicts
 from provd.store import Store
+from provd.store.precedents import Precedents
 from provd.watch.base import Uncovered
 from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded
 from provd.witness import newest_record
@@ -108,6 +109,9 @@ class Responder:
         with self._store.view() as view:
             if getattr(view.record(entry.renewed), "event", None) is records.EntryEvent.IMPORTED:
                 row["imported"] = True
+                origin = Precedents(view).origin(entry.id, entry.version)
+                if origin is None or self._clocks.since(origin.made).exact:
+                    row["made_here"] = True
         return row | records.wire_scope(entry.id.scope) | {"deps": deps}
 
     async def _verdicts(self, keys: list[str], asked: params.Asked, *, foreign: bool) -> tuple[dict[str, Any], Answer]:

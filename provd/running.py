@@ -84,6 +84,7 @@ class Running:
             settled=live.settled,
             ignored=live.ignored,
             uncovered=live.uncovered,
+            renew=live.renew,
         )
         reloading = Reloading(
             settings, live.kept, resolver, self._apply, self._bulletin.reloading, self._bulletin.ready

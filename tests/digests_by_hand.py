@@ -109,6 +109,7 @@ def digest(dependency: str | bytes, root: str, algorithm: str = "sha256") -> str
             base, parts = _split_pattern(path)
             for member in _glob(base, parts):
                 letter, raw = _raw(member, algorithm, follow=kind == b"glob")
+                letter = "l" if letter == "loop" else letter  # of f d l s there is no other that it could be
                 rows.add((os.path.relpath(member, base), letter, raw if kind == b"glob" else b""))
         case _:
             raise ValueError(f"{dependency!r} names no path")

@@ -20,7 +20,7 @@ _HINTS: Final[dict[str, str]] = {
     "touched": "it was written since the clock: read it again, or ask without revalidate: false",
     "unproven": "nobody knows what was read: put again with the digest of what you read, or with a newer clock",
     "written": "an action wrote it since the clock: look again and put the entry anew",
-    "gap": "nobody could declare writes for a while: look again and put the entry anew",
+    "gap": "it may have been written and nobody said so: look again and put the entry anew",
     "entry-replaced": "derive it again from the version that stands now",
     "entry-revoked": "derive it again from what stands now, or forget it",
     "entry-missing": "put the entry that it rests on, then derive it again",

@@ -170,6 +170,27 @@ def test_an_audit_reads_again_and_finds_what_differs(own: Workspace) -> None:
     assert answer["mismatches"] == []
 
 
+def test_an_audit_makes_rows_anew_that_differ_by_nothing_but_their_ctime(own: Workspace) -> None:
+    own.write("a", "x")
+    os.link(own.path("a"), own.path("b"))
+    own.put("k", "file:b")
+    clock = own.clock()
+    assert own.rpc("daemon.audit")["mismatches"] == []  # all that was made is hashed
+    os.unlink(own.path("a"))  # moves the ctime of b, and no event tells of that
+    assert own.rpc("daemon.audit")["mismatches"] == []
+    own.clock()
+    assert _scanned(own, clock) == [os.fsdecode(own.path("b"))]
+    after = own.clock()
+    assert own.rpc("daemon.audit")["mismatches"] == []
+    assert _scanned(own, after) == []
+    assert own.found("k")[0] == "fresh"
+
+
+def _scanned(own: Workspace, clock: str) -> list[str]:
+    """The paths of the mutations since a clock that a look at the disk has shown."""
+    return [r["path"] for r in records_since(own.rpc, clock) if r["type"] == "mutation" and r["origin"] == "scan"]
+
+
 def test_an_audit_ends_though_a_file_is_written_all_the_time(own: Workspace) -> None:
     own.write("f", "one")
     enough = threading.Event()

@@ -106,6 +106,9 @@ def test_a_refused_begin_is_no_action_and_makes_its_objects_a_gap(ws: Workspace)
     assert code(ws, "action.begin", writes=[ws.object("x")], if_usable=["none"]) == "action.stale"
     assert open_actions(ws) == before
     assert ws.found("x") == ("unknown", "gap")
+    told = ws.check("x")["evidence"][0]
+    assert told["detail"] == "a refused begin may have been carried out all the same"
+    assert "for a while" not in told["hint"]  # the daemon was there all the time
     assert ws.found("y") == ("fresh", "declared")
     put_object(ws, "x2", ws.clock(), "x")
     assert ws.found("x2") == ("fresh", "declared")

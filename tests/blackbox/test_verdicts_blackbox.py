@@ -115,6 +115,17 @@ def test_each_kind_is_compared_in_the_algorithm_that_the_client_used(ws: Workspa
     assert one(answer)["is"] == ws.digest(dep, algorithm)
 
 
+def test_of_a_link_that_leads_nowhere_a_glob_has_the_type_and_a_file_tells_how(ws: Workspace) -> None:
+    sh(ws, "mkdir d; ln -s l2 d/l1; ln -s l1 d/l2")
+    for dep in ("glob:d/l*", "file:d/l1"):
+        put = ws("entry.put", key=dep, value=1, deps=[ws.dep(dep)])
+        assert put["verdict"]["verdict"] == "fresh"
+    sh(ws, "rm d/l2")
+    sh(ws, "ln -s nowhere d/l2")
+    assert ws.found("glob:d/l*") == ("fresh", "same")
+    assert ws.found("file:d/l1") == ("dirty", "deleted")
+
+
 @pytest.mark.parametrize(
     ("dep", "named"),
     [

@@ -204,6 +204,18 @@ def test_without_a_daemon_nothing_is_written(make_daemon: Callable[..., Daemon])
         assert (done.returncode, done.stdout) == (3, b"")
 
 
+def test_what_came_home_was_put_here_and_how_often_counts_its_puts(own: Workspace) -> None:
+    for _ in range(3):
+        own.put("k", value="a")
+    file = exported(own.daemon)
+    own.daemon.rpc("entry.forget", key="k", root=own.root)
+
+    assert provd(own.daemon, "import", "-", stdin=file).returncode == 0
+
+    told = provd(own.daemon, "why", "k", "--root", own.root).stdout.decode()
+    assert "put here 3 times, and imported" in told
+
+
 def test_what_was_imported_is_told_as_that(own: Workspace, other: Daemon) -> None:
     own.write("a", "one")
     for value in (1, 2):
@@ -216,6 +228,7 @@ def test_what_was_imported_is_told_as_that(own: Workspace, other: Daemon) -> Non
 
     told = provd(other, "why", "k", "--root", own.root).stdout.decode()
     assert "put elsewhere, and imported" in told
+    assert "times" not in told
     assert "between reading and remembering" not in told
     assert "from before it was imported" in told or "is not what was read where it was put" in told
     log = [line.split("entry     ", 1)[-1] for line in provd(other, "log").stdout.decode().splitlines()]

@@ -332,6 +332,23 @@ def test_it_says_where_the_log_is_not_whole_and_why(cli: Cli, page: dict[str, An
     assert _story(cli, _entry("file:/r/f"), page)[-1] == f"the log is not whole since then: {why}"
 
 
+def test_it_says_what_each_gap_means(cli: Cli) -> None:
+    gaps = [("all", "started"), ("/r/in", "root added"), ("/r/in", "root removed")]
+    page = _page(*(_record(9, "gap", scope=scope, reason=reason) for scope, reason in gaps))
+    cli.fake.answers |= {"entry.get": _entry("file:/r/in/f"), "log.since": _log(_page(), page)}
+
+    told = cli("why", "k").out
+
+    said = " ".join(told[told.index(_NOT_WHOLE_SINCE) : told.index("✓ fresh")].replace("│", "").split())
+    assert said == (
+        f"{_NOT_WHOLE_SINCE}all: started, /r/in: root added, root removed"
+        " started: nobody watched before that: files show by reading what changed, objects are unknown"
+        " root added: it was not watched before that, or only as part of another root; what happened then shows by"
+        " reading root removed: it is not watched any more, or only as part of another root; its entries are judged by"
+        " reading"
+    )
+
+
 def test_a_page_that_is_not_whole_is_remembered(cli: Cli) -> None:
     pages = [_page(clock="c:5", more=True, complete=False), _page(clock="c:6")]
 

@@ -240,6 +240,34 @@ def test_of_a_set_the_first_change_is_one_of_a_member_that_differs(desk: Desk) -
     assert " s/a " in told[-1]
 
 
+@pytest.mark.parametrize("dep", ["tree:s", "glob:s/*", "s/a"])
+def test_a_change_that_was_undone_is_not_the_first_one(desk: Desk, dep: str) -> None:
+    desk.save("s/a", "one\n")
+    desk.save("s/b", "one\n")
+    desk.put("k", desk.read(dep) if dep == "s/a" else dep, as_of="put")  # the digest of another algorithm
+    for content in ("two\n", "one\n", "three\n"):
+        desk.save("s/a", content)
+
+    told = [line for line in desk.pipe("why", "k").lines if "~ modified s/a" in line]
+
+    assert [line[0] for line in told] == ["├", "├", "✗"]
+    assert told[-1].endswith("  the first change that was not undone")
+
+
+def test_what_was_changed_before_the_put_and_put_back_since_is_told_as_it_was(desk: Desk) -> None:
+    desk.save("s/a", "one\n")
+    clock = desk.clock()
+    desk.save("s/a", "two\n")
+    digest = desk.daemon.rpc("deps.snapshot", deps=["tree:s"], root=desk.daemon.root)["digests"][0]["digest"]
+    desk.put("k", {"dep": "tree:s", "digest": digest}, fetched_at=clock)
+    desk.save("s/a", "one\n")
+
+    told = desk.pipe("why", "k")
+
+    assert told.code == 1
+    assert "dirty before it was put" not in told.plain
+
+
 def test_what_came_back_is_not_marked(desk: Desk) -> None:
     desk.save("config.py", "one\n")
     desk.put("k", desk.read("config.py"))

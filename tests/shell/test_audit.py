@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import xxhash
 
-from provd.audit import APART, GONE, MOST_TOLD, RESTLESS, UNCOVERED, Audit
+from provd.audit import APART, GONE, MOST_TOLD, RESTAMPED, RESTLESS, UNCOVERED, Audit
 from provd.believed import SILENT, TRACELESS
 from provd.core.reading import Found, Reading, Trouble
 from provd.disk import Workers, signature_of
@@ -94,6 +94,7 @@ class Bench:
         self.workers = Workers()
         self.hidden: dict[bytes, bytes] = {}
         self.uncovered: list[bytes] = []
+        self.renewed: list[bytes] = []
         self.unreadable: set[bytes] = set()
         self.audit = Audit(
             store,
@@ -103,6 +104,7 @@ class Bench:
             settled=self._settle,
             ignored=self._ignored,
             uncovered=lambda path: [place for place in self.uncovered if path.startswith(place)],
+            renew=self.renewed.extend,
         )
 
     def _table(self, _: View) -> Table:
@@ -243,6 +245,50 @@ def test_a_content_that_changed_and_left_no_trace_is_told(tmp_path: Path) -> Non
         assert os.fsencode(mismatch["path"]) == root + b"/two"
         assert mismatch["was"] == "xxh3:" + xxhash.xxh3_128_hexdigest(b"two")
         assert mismatch["is"] == "xxh3:" + xxhash.xxh3_128_hexdigest(b"owt")
+
+    audit(tmp_path, body)
+
+
+def restamp(bench: Bench, path: bytes, **fields: int) -> None:
+    """The row of a path is of another ctime, or what else is said."""
+    known = bench.table.rows[path]
+    state = msgspec.structs.replace(known.state, **fields or {"ctime_ns": known.state.ctime_ns - 1})
+    bench.table.rows[path] = Row(state, known.digest)
+
+
+def test_where_only_the_ctime_differs_the_content_counts_and_the_row_is_made_anew(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        os.symlink(b"two", root + b"/link")
+        st = os.lstat(root + b"/link")
+        bench.table.rows[root + b"/link"] = Row(State("l", st.st_size, st.st_mtime_ns, 1, st.st_ino))
+        one, two = root + b"/sub/one", root + b"/two"
+        restamp(bench, one)
+        restamp(bench, two)
+        bench.table.rows[one] = Row(bench.table.rows[one].state)  # its content was never known
+        told = await bench.run(root)
+        assert (told["files"], told["mismatches"]) == (2, [])
+        assert bench.renewed == [root + b"/link", one, two]
+        bench.renewed.clear()
+        bench.hidden[two] = b"owt"
+        (mismatch,) = (await bench.run(root))["mismatches"]
+        assert mismatch["why"] == RESTAMPED
+        assert mismatch["was"] != mismatch["is"]
+        assert bench.renewed == [root + b"/link", one], "what is wrong stays a finding"
+        bench.renewed.clear()
+        assert (await bench.run(root, sample=0))["mismatches"] == []
+        assert bench.renewed == [root + b"/link", one], "what was not read may be wrong"
+
+    audit(tmp_path, body)
+
+
+def test_of_what_differs_all_is_shown_that_was_compared(tmp_path: Path) -> None:
+    async def body(bench: Bench, root: bytes) -> None:
+        for field in ("size", "mtime_ns", "ino"):
+            bench.table.rows[root + b"/two"] = row(root + b"/two")
+            restamp(bench, root + b"/two", **{field: 7, "ctime_ns": 9})
+            (mismatch,) = (await bench.run(root))["mismatches"]
+            assert "ctime_ns 9" in mismatch["was"]
+            assert mismatch["was"] != mismatch["is"]
 
     audit(tmp_path, body)
 

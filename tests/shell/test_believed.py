@@ -78,7 +78,7 @@ def test_a_mount_that_hangs_is_waited_for_once_and_what_is_beside_it_is_read(
 
     async def main() -> None:
         rereader = believed.Rereader(workers, hanging.reads)
-        assert await rereader.reread([*readings, link], there, skipped) == []
+        assert await rereader.reread([*readings, link], there, skipped) == {}
 
     asyncio.run(main())
     workers.close()
@@ -106,6 +106,7 @@ def test_an_audit_ends_at_once_when_the_daemon_does(tmp_path: Path) -> None:
             settled=settled,
             ignored=lambda *_: False,
             uncovered=lambda _: [],
+            renew=lambda _: None,
         )
         running = asyncio.ensure_future(audit.run([b"/"], None, None, {}))
         await begun.wait()

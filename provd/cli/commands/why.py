@@ -176,7 +176,7 @@ def _pages(client: Client, answer: Json, asked: Json, story: Story, as_json: boo
     elif uncovered:
         shown = output.some(uncovered, _REASONS, records.number(page, "uncovered_more"))
         story.reasons[f"not wholly watched: {shown}"] = None
-    elif not whole and not story.reasons:
+    elif not whole and not story.missing():
         story.reasons["records were trimmed, or the clock is not of this run"] = None
 
 

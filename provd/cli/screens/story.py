@@ -75,15 +75,20 @@ class Turn:
         self._shown = {d["digest"] for d in deps if d.get("kept") == "shown" and d.get("digest")}
         self._since: dict[bytes, Event] = {}
         self._newest: dict[bytes, Event] = {}
+        self._at_put: dict[bytes, str | None] = {}  # the log's digests of when it was put, of what changed since
         self._restored: set[bytes] = set()
+        self._undone: set[bytes] = set()
 
-    def take(self, event: Event) -> None:
-        """Takes a record that concerns the entry, in the log's order."""
+    def take(self, event: Event, position: int) -> None:
+        """Takes a record that concerns the entry, in the log's order; `position` is that of its put."""
         record = event.record
         if record.get("type") == "mutation":
             passing = self._differing.passes_by(record) and not self._others.names(record)
             if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record) and not passing:
-                self._newest[self._place(record)] = event
+                place = self._place(record)
+                told = event.seq >= position and record.get("kind") != "moved"  # of what moved the source is known
+                self._at_put.setdefault(place, event.known if told else None)
+                self._newest[place] = event
                 self._judge(event)
         elif record.get("type") != "gap" and self.ground.told(record):
             self._since.setdefault(b"", event)
@@ -102,12 +107,18 @@ class Turn:
         place = self._place(event.record)
         return place in self._restored or self.ground.digests.get(place) in self._shown
 
+    def undone(self, event: Event) -> bool:
+        """Whether what it changes had changed before that since the put, and was put back."""
+        return self._place(event.record) in self._undone
+
     def _judge(self, event: Event) -> None:
-        place = self._place(event.record)
+        place, digest = self._place(event.record), event.record.get("digest")
         kept = self.ground.digests.get(place)
-        if kept is not None and event.record.get("digest") == kept:
-            self._since.pop(place, None)
-            self._restored.add(place)
+        if digest is not None and digest in {kept, self._at_put.get(place)}:
+            if self._since.pop(place, event) is not event:
+                self._undone.add(place)
+            if digest == kept:
+                self._restored.add(place)
         elif event.same:
             if self._since.get(place) is event:
                 del self._since[place]
@@ -127,6 +138,9 @@ class Story:
         self.turn = Turn(answer)
         self.count = 0
         self.reasons: dict[str, None] = {}
+        """Why the log may not have all, beside gaps."""
+        self.gaps: dict[str, dict[str, None]] = {}
+        """The reasons of gaps, by what each is for."""
         self.own: deque[Event] = deque(maxlen=_PUTS)
         """The newest records of the entry itself."""
         self.own_count = 0
@@ -162,7 +176,7 @@ class Story:
                 self._mutation(event)
             self._gap(record)
             self._attribute(event)
-            self.turn.take(event)
+            self.turn.take(event, self.position)
             self._events.append(event)
             self.count += 1
 
@@ -172,7 +186,7 @@ class Story:
             return
         self._gap(record)
         event = Event(record)
-        self.turn.take(event)
+        self.turn.take(event, self.position)
         self._others.append(event)
         self.count += 1
 
@@ -223,7 +237,7 @@ class Story:
 
     @property
     def imported(self) -> bool:
-        """Whether what it rests on was read elsewhere, and came with an import."""
+        """Whether it came with an import: what it rests on was read where it was put."""
         return bool(self._answer.get("imported"))
 
     def newest(self) -> list[Event]:
@@ -253,10 +267,14 @@ class Story:
             if (there := path_of(item, root_of(self._answer))) is not None:
                 yield verdicts.dependency(item), Dependency(*there).base
 
+    def missing(self) -> list[str]:
+        """Why the log may not have all that happened."""
+        return [*self.reasons, *(f"{scope}: {', '.join(reasons)}" for scope, reasons in self.gaps.items())]
+
     @property
     def whole(self) -> bool:
         """Whether the log has all that happened to what it rests on since it was put."""
-        return self.followed and bool(self._position) and not self.reasons and not self.proven_later
+        return self.followed and bool(self._position) and not self.missing() and not self.proven_later
 
     def born_below(self) -> list[str]:
         """The entries that were dirty before this one was put: nothing below them was touched since."""
@@ -302,4 +320,5 @@ class Story:
 
     def _gap(self, record: Json) -> None:
         if record.get("type") == "gap":
-            self.reasons[f"{records.display(record.get('scope'))}: {record.get('reason')}"] = None
+            reasons = self.gaps.setdefault(records.display(record.get("scope")), {})
+            reasons[str(record.get("reason"))] = None

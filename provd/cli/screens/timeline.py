@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from provd.cli import output
 from provd.cli.screens import drawing
 from provd.cli.screens.drawing import Piece
-from provd.cli.words import account, records
+from provd.cli.words import account, gaps, records
 from provd.client import local_path
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class Timeline:
     def _put(self, born: list[str]) -> Iterator[str]:
         """Its put as it is, with what it rests on."""
         answer = self._answer
-        put = "put elsewhere, and imported" if self._story.imported else "put"
-        said = " ".join([put, *([by] if (by := account.by(answer)) else [])])
+        said = " ".join([self._word(), *([by] if (by := account.by(answer)) else [])])
+        said += ", and imported" if self._story.imported else ""
         now = next((event.record for event in self._story.own if event.seq == self._story.position), {})
         said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
@@ -77,6 +77,12 @@ class Timeline:
         for text in self._birth(born):
             head = f"{_spine()}   {output.symbol('dirty')} "
             yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
+
+    def _word(self) -> str:
+        """Where it was put, in a word: how often is a count of its puts there, and not of imports."""
+        if not self._story.imported:
+            return "put"
+        return "put here" if self._answer.get("made_here") else "put elsewhere"
 
     def _birth(self, born: list[str]) -> Iterator[str]:
         """Whether it was dirty before it was put, as far as that can be told."""
@@ -147,11 +153,14 @@ class Timeline:
             return "the first change that this log has, from before it was imported"
         if event.seq < self._story.position:
             return "changed between reading and remembering"
-        return "here it became dirty" if self._story.turn.sure(event) else "the first change since it was put"
+        if self._story.turn.sure(event):
+            return "here it became dirty"
+        undone = self._story.turn.undone(event)
+        return "the first change that was not undone" if undone else "the first change since it was put"
 
     def _remarks(self, touched: list[Event], *, quiet: bool) -> Iterator[str]:
         """What has to be known to read the rest rightly."""
-        reasons = list(self._story.reasons)
+        reasons = self._story.missing()
         told = []
         if quiet and self._story.followed:
             told.append("nothing that it rests on was touched since, as far as the log knows")
@@ -161,6 +170,10 @@ class Timeline:
             told.append(f"the log is not whole since then: {output.printable(output.some(reasons, _REASONS))}")
         for text in told:
             yield from drawing.fold(f"{_spine()} ", drawing.words(text), f"{_spine()}   ")
+        meant = {reason: None for of_scope in self._story.gaps.values() for reason in of_scope}
+        for reason in list(meant)[:_REASONS]:
+            text = f"{output.printable(reason)}: {gaps.meaning(reason).words}"
+            yield from drawing.fold(f"{_spine()}   ", drawing.words(text), f"{_spine()}     ")
 
     def _left_out(self, number: int, what: str) -> Iterator[str]:
         if number > 0:

@@ -18,12 +18,13 @@ class Meaning(NamedTuple):
 
 
 _BY_READING: Final = "changes in it went untold; answers stay true by reading"
+_PART: Final = ", or only as part of another root"
 _LOOKED_THROUGH: Final = "changes were not told; all was looked through again, and answers stay true by reading"
 _MEANINGS: Final[dict[str, Meaning]] = {
     "started": Meaning("nobody watched before that: files show by reading what changed, objects are unknown"),
     "watched from here on": Meaning("what happened before that shows by reading"),
-    "root added": Meaning("it was not watched before that"),
-    "root removed": Meaning("it is not watched any more; its entries are judged by reading"),
+    "root added": Meaning(f"it was not watched before that{_PART}; what happened then shows by reading"),
+    "root removed": Meaning(f"it is not watched any more{_PART}; its entries are judged by reading"),
     "root replaced": Meaning("another directory stands in its place now"),
     "rules changed": Meaning("what was ignored before that was not watched"),
     "it was not watched before": Meaning("a directory came in from elsewhere; what it holds shows by reading"),
