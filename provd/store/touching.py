@@ -42,6 +42,8 @@ class _Place(NamedTuple):
 
 ALL: Final = sys.maxsize
 """More steps than there are: all is found in one go."""
+_STEP: Final = 128
+"""Bytes of a row that are decoded and looked through in about a step."""
 _ids: Final = msgspec.msgpack.Decoder(_Id)
 
 
@@ -84,7 +86,7 @@ class Touching:
     def take(self, view: View, steps: int) -> tuple[list[EntryId], int]:
         """The next entries, none of them twice, found in about so many `steps`; and how many of those are left.
 
-        A step is a row, or a place of the index where one may lie.
+        A step is a row, or a place of the index where one may lie; a row that must be decoded is as many as it is long.
         """
         found: list[EntryId] = []
         deep = self._deep and view.any_on_entries()
@@ -99,14 +101,22 @@ class Touching:
         while steps > 0 and not self.done:
             place = self._places[0]
             rows = view.indexed(place.table, place.key, self._after, steps, below=place.below)
-            ended = len(rows) < steps
-            steps -= 1 + len(rows)
-            self._after = None if ended else rows[-1]
-            if ended:
+            left = len(rows)
+            ended = left < steps
+            for self._after in rows:
+                row = self._after[1]
+                left, steps = left - 1, steps - 1
+                if row not in self._seen and not self._full:
+                    touched, more = self._is_touched(view, place, row)
+                    steps -= more
+                    if touched:
+                        self._add(row, self._named(view, row), found, deep=deep)
+                if steps <= 0:
+                    break
+            steps -= 1
+            if ended and not left:
                 self._places.popleft()
-            for _, row in rows:
-                if row not in self._seen and not self._full and self._is_touched(view, place, row):
-                    self._add(row, self._named(view, row), found, deep=deep)
+                self._after = None
         return found, steps
 
     def _add(self, row: bytes, entry_id: EntryId, found: list[EntryId], *, deep: bool) -> None:
@@ -115,11 +125,12 @@ class Touching:
         if deep:
             self._places.append(_Place("others", keys.dependent_key(row)))
 
-    def _is_touched(self, view: View, place: _Place, row: bytes) -> bool:
+    def _is_touched(self, view: View, place: _Place, row: bytes) -> tuple[bool, int]:
+        """Whether a write to a place touches the entry of a row; and how many steps more than one that took."""
         if place.rests is None:
-            return True
+            return True, 0
         entry = view.entry_at(row)
-        return entry is not None and place.rests(entry)
+        return (False, 0) if entry is None else (place.rests(entry), len(entry) // _STEP)
 
     def _named(self, view: View, row: bytes) -> EntryId:
         """The entry of a row's key. The key says it, but for the scope's name and what of a long name did not fit."""

@@ -322,6 +322,24 @@ def test_what_is_put_and_forgotten_between_two_slices(directory: str) -> None:
         assert touching.done
 
 
+def test_rows_that_must_be_decoded_count_by_their_length(directory: str) -> None:
+    def wide(number: int) -> Entry:
+        files = [kept(b"file:/elsewhere/%d" % other) for other in range(400)]
+        return entry(f"{number:02}", kept(b"glob:/r/*.py"), *files)
+
+    some = [wide(number) for number in range(40)]
+    with opened(directory) as store:
+        store.run(lambda writer: put(writer, *some))
+        touching = Touching(paths=[b"/r/a.py"])
+        found: list[EntryId] = []
+        with store.view() as view:
+            while not touching.done:
+                more, _ = touching.take(view, 128)
+                found += more
+                assert len(more) <= 2
+        assert found == [one.id for one in some]
+
+
 def test_the_limit_counts_what_rests_on_a_write_at_any_depth(directory: str) -> None:
     chain = [entry("000", kept(b"object:x")), *(entry(f"{n:03}", kept(b"entry:%03d" % (n - 1))) for n in range(1, 200))]
     with opened(directory) as store:
