@@ -59,10 +59,10 @@ class Showing:
         looker = RestLooker(found, before, self._rules(), self._workers.mounts.now(), deadline)
         told = await self._workers.each(looker, looker.paths, patience)
         rests: Mapping[Reading, Rest] = {reading: rest for one in told.values() for reading, rest in one.items()}
-        rests = self._covered(
-            rests
-        )  # before the barrier: the gap of what is covered again only now is not recorded yet
-        if not rests or not await self._watch.recorded(BARRIER) or self._clocks.given(since.position) is None:
+        # Before the barrier: the gap of what is covered again only now is not recorded yet.
+        rests = self._covered(rests)
+        left = min(BARRIER, max(0.0, deadline - loop.time()))
+        if not rests or not await self._watch.recorded(left) or self._clocks.given(since.position) is None:
             return {}
         return self._covered(rests)
 

@@ -14,6 +14,7 @@ from desk import Desk, Scripted, run
 from signs import BREAKS, LATER, Break, changed_unseen, told, uncovered
 
 from provd import clocks
+from provd.core import params
 from provd.core.clock import Clock
 from provd.core.dependency import ABSENT
 from provd.core.records import MutationKind
@@ -109,6 +110,19 @@ def test_what_rests_and_is_watched_is_kept_with_the_digest_of_now(desk: Desk, de
         assert (await desk.found("k"))[0] == "fresh"
         change(desk.root, dep)
         assert (await desk.found("k"))[0] == "dirty"
+
+    run(desk, work)
+
+
+def test_a_question_waits_for_no_barrier_longer_than_it_may_take(desk: Desk) -> None:
+    async def work() -> None:
+        clock = await desk.clock()
+        assert isinstance(desk.watch, Scripted)
+        desk.watch.timeouts.clear()
+        asked = params.DepsCheck(deps=["file:d/a.py"], fetched_at=clock, timeout_ms=300)
+        assert (await desk.responder.deps_check(asked, foreign=False))["verdict"] == "fresh"
+        assert len(desk.watch.timeouts) > 1
+        assert all(timeout is not None and timeout <= 0.3 for timeout in desk.watch.timeouts)
 
     run(desk, work)
 
