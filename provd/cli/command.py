@@ -228,15 +228,16 @@ class Place:
         from provd import elsewhere  # noqa: PLC0415  (only where it does not answer)
 
         asked, usual = places.socket_path(self.socket, self.state), places.socket_path()
-        options = f"--socket {output.quoted(asked)}" if self.state is None else f"--state {output.quoted(self.state)}"
-        if self.state is not None and self.socket is not None:
-            options += f" --socket {output.quoted(asked)}"
+        named = {"--state": self.state, "--socket": self.socket and asked}
+        options = [f"{option} {output.quoted(value)}" for option, value in named.items() if value]
         if usual != asked and elsewhere.answers(usual):
+            them = " and ".join(option for option, value in named.items() if value)
             hint = (
-                f"provd status --socket {output.quoted(usual)}  # a daemon of yours listens there: name that, or none"
+                f"provd status --socket {output.quoted(usual)}  # a daemon of yours listens there: or leave {them} out"
             )
             return ProvdUnreachable(error.message, hint, error.kind, usual)
-        return ProvdUnreachable(error.message, " ".join(["provd start", options]), error.kind)
+        hint = error.hint if error.kind == "file" else " ".join(["provd start", *options])
+        return ProvdUnreachable(error.message, hint, error.kind)
 
 
 def _tell_relative() -> None:

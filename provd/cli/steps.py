@@ -77,7 +77,8 @@ def filled(hint: str, context: click.Context | None = None) -> str:
     """
     context = context or click.get_current_context(silent=True)
     for name, words in (context.meta.get(_KNOWN, {}) if context is not None else {}).items():
-        hint = re.sub(rf"(?<!\S)(provd \w+) {name}(?!\S)", lambda found, words=words: f"{found[1]} {words}", hint)
+        first = re.compile(rf"(?<!\S)(provd \w+) {name}(?!\S)")
+        hint = "".join(f"{part} {words}" if at % 2 else part for at, part in enumerate(first.split(hint)))
     return hint
 
 

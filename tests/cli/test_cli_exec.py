@@ -14,7 +14,7 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import pytest
-from executing import EXEC, actions, own
+from executing import EXEC, actions
 from real_cli import RealCli, cli
 from support import HANG, records_since
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["cli", "own"]
+__all__ = ["cli"]
 
 _WAITER: Final = """
 import signal, sys
@@ -299,20 +299,6 @@ def test_above_watched_directories_those_are_looked_at(cli: RealCli) -> None:
     assert f"  created {cli.root}/q\n" in done.stderr
     assert "only what is watched below here was looked at: " in done.stderr
     assert json.loads(done.stdout)["complete"] is False, "the directory itself is not watched"
-
-
-def test_where_the_daemon_is_gone_when_it_ends_the_way_to_know_is_named(own: RealCli) -> None:
-    clock = own("clock").out.strip()
-    done = own.process(
-        "exec", "--", "sh", "-c", f"echo 2 > q; kill -9 {own.daemon.rpc('daemon.hello', protocol=1)['pid']}"
-    )
-
-    hint = next(line for line in done.err.splitlines() if line.startswith("  next: provd since "))
-    assert "what it changed is not known: " in done.err
-    own.daemon.start()
-    since = hint.removeprefix("  next: ").partition("  #")[0].split()[2]
-    assert since != clock or since
-    assert f"{own.root}/q" in own("since", since).out
 
 
 def test_the_report_is_for_programs(cli: RealCli) -> None:

@@ -217,7 +217,8 @@ def test_what_a_command_was_given_stands_for_placeholders_of_its_hints() -> None
 
 
 def test_a_name_may_have_parentheses_and_quotes() -> None:
-    line = f"s=$(sha256sum {shlex.quote("/it's (1).txt")})  # then put it"
+    name = shlex.quote("/it's (1).txt")
+    line = f"s=$(sha256sum {name})  # then put it"
 
     assert steps.is_command(line)
     assert steps.pasteable(line) == line
