@@ -53,7 +53,7 @@ def test_a_daemon_that_ends_meanwhile_changes_no_exit_code(own: RealCli) -> None
     assert "what it changed is not known: the daemon at" in got.err
     step = next(line for line in got.err.splitlines() if line.startswith("  next: provd since "))
     own.daemon.kill9()
-    own.daemon.start()
+    own.daemon.start().scanned()
     assert f"{own.root}/q" in own(*shlex.split(step.removeprefix("  next: provd "), comments=True)).out
 
 
