@@ -232,9 +232,7 @@ class Place:
         options = [f"{option} {output.quoted(value)}" for option, value in named.items() if value]
         if usual != asked and elsewhere.answers(usual):
             them = " and ".join(option for option, value in named.items() if value)
-            hint = (
-                f"provd status --socket {output.quoted(usual)}  # a daemon of yours listens there: or leave {them} out"
-            )
+            hint = f"provd status --socket {output.quoted(usual)}  # one listens there: so, or leave {them} out"
             return ProvdUnreachable(error.message, hint, error.kind, usual)
         hint = error.hint if error.kind == "file" else " ".join(["provd start", *options])
         return ProvdUnreachable(error.message, hint, error.kind)

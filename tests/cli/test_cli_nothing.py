@@ -75,6 +75,8 @@ def test_a_put_in_what_is_named_and_no_root_says_so(cli: RealCli, other: str, mo
     assert f"{other} is in no watched directory: the key is found with --root only\n" in (
         cli("put", "k", "--value", "v", "--no-deps", "--root", other).err
     )
+    monkeypatch.chdir(other)
+    assert f"\n  or: provd ls --root {cli.root}  # another place\n" in cli("check", "k2", code=4).err
 
 
 @pytest.mark.parametrize("command", [["check", "k"], ["ls"]])
@@ -109,11 +111,12 @@ def test_where_a_watched_directory_has_gone_its_entries_can_be_taken_along(
 def test_a_key_that_is_not_there(cli: RealCli, command: str) -> None:
     got = cli(command, "k", code=4)
 
-    assert (
-        f"no entry k in {cli.root}\n  next: provd ls --root DIR  # another place; provd put keeps an entry here\n"
-        in got.err
+    step = f"provd ls --root {cli.root}  # the keys that are there; provd put keeps another"
+    assert f"no entry k in {cli.root}\n  next: {step}\n" in got.err
+    scoped = (
+        "no entry k in the scope s\n  next: provd ls --scope s  # the keys that are there; provd put keeps another\n"
     )
-    assert "no entry k in the scope s\n" in cli(command, "k", "--scope", "s", code=4).err
+    assert scoped in cli(command, "k", "--scope", "s", code=4).err
     assert cli(command, "k", "--json", code=4).err == ""
 
 
@@ -128,6 +131,9 @@ def test_a_list_without_entries(cli: RealCli, other: str, monkeypatch: pytest.Mo
 
     assert got.out == ""
     assert got.err.startswith(f"no entries in {other}, which is in no watched directory; roots: {cli.root}\n")
+    assert got.err.endswith(f"  or: provd ls --root {cli.root}\n")
+    cli("forget", "summary", "--root", cli.root)
+    assert cli("ls", "--root", cli.root).err.endswith("  next: provd put --help  # keeps an entry here\n")
     assert f"  entries are in: {cli.root}\n" in got.err
     assert cli("ls", "--json").err == ""
     assert f"there was no summary in {other}, " in cli("forget", "summary").err

@@ -159,7 +159,10 @@ def test_unreachable(cli: Cli) -> None:
 
     assert got.out == ""
     assert f"there is no socket at {cli.here}/none" in got.err
-    assert f"next: provd status --socket {os.environ['PROVD_SOCKET']}  # a daemon of yours listens there" in got.err
+    assert (
+        f"next: provd status --socket {os.environ['PROVD_SOCKET']}  # one listens there: so, or leave --socket out\n"
+        in got.err
+    )
 
 
 def test_a_place_that_was_named_is_named_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

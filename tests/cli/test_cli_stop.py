@@ -108,7 +108,7 @@ def test_the_process_of_a_stranger_is_not_to_be_ended(cli: Cli) -> None:
 
 
 def test_no_daemon(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "a daemon of yours listens there" in cli("stop", "--socket", "none", code=3).err
+    assert "# one listens there: so, or leave --socket out" in cli("stop", "--socket", "none", code=3).err
     monkeypatch.delenv("PROVD_SOCKET")
     told = cli("stop", "--socket", "none", code=3).err
 

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 _SHOWN: Final = 3
 _ASKED: Final = 20
 """Roots that are asked whether they hold entries."""
-_ELSEWHERE: Final = "provd ls --root DIR  # another place; provd put keeps an entry here"
+_KEEP: Final = "provd put --help  # keeps an entry here"
 _USUAL: Final = "global"
 """The scope that the documents name; nobody lists all that there are."""
 
@@ -41,7 +41,8 @@ def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Js
             if there := _elsewhere(client, key, place):
                 output.note(f"  {output.printable(key)} is in: {output.some(there, _SHOWN)}")
                 found.append(" ".join(["provd get", output.quoted(key), there[0]]))
-        output.advise(_next(client, place, found))
+        unwatched = "root" in place and not _is_watched(client, local_path(place["root"]))
+        output.advise(_next(client, place, found or (_others(client, place) if unwatched else []) or [_listing(place)]))
 
 
 def _elsewhere(client: Client, key: str, place: Json) -> list[str]:
@@ -78,7 +79,8 @@ def tell_empty(client: Client, place: Json, *, sifted: bool) -> None:
     full = [root for root in others if root != place.get("root") and _holds_any(client, root)]
     if full:
         output.note(f"  entries are in: {output.some([output.name(root) for root in full], _SHOWN)}")
-    output.advise(_next(client, place, [f"provd ls --root {permissions.quoted(local_path(root))}" for root in full]))
+    elsewhere = [f"provd ls --root {permissions.quoted(local_path(root))}" for root in full]
+    output.advise(_next(client, place, elsewhere or _others(client, place) or [_KEEP]))
 
 
 def tell_no_root(client: Client, place: Json) -> None:
@@ -113,14 +115,28 @@ def place_of(client: Client, place: Json) -> str:
     return f"{output.name_of(path)}, which is in no watched directory; roots: {there}"
 
 
-def _next(client: Client, place: Json, found: list[str]) -> str:
-    """What to try where nothing was found; `found`: the commands that show where something is."""
-    elsewhere = found[:1] or [_ELSEWHERE]
+def _others(client: Client, place: Json) -> list[str]:
+    """The commands that list what other watched directories have."""
+    others = [root for root in names.watched(client)[:_SHOWN] if wire_path(root) != place.get("root")]
+    return [f"provd ls --root {permissions.quoted(root)}  # another place" for root in others]
+
+
+def _listing(place: Json) -> str:
+    """The command that lists what a place of keys has, which may be the one that was meant."""
     if "scope" in place:
-        return steps.ways(*elsewhere, *([] if found else ["provd ls --scope NAME"]))
+        listing = f"provd ls --scope {output.quoted(str(place['scope']))}"
+    else:
+        listing = f"provd ls --root {permissions.quoted(local_path(place['root']))}"
+    return steps.because(listing, "the keys that are there; provd put keeps another")
+
+
+def _next(client: Client, place: Json, elsewhere: list[str]) -> str:
+    """What to try where nothing was found; `elsewhere`: the commands that show what else there is, the best first."""
+    if "scope" in place:
+        return steps.ways(*elsewhere[:1])
     path = local_path(place["root"])
     if _is_watched(client, path):
-        return steps.ways(*elsewhere)
+        return steps.ways(*elsewhere[:1])
     here = "." if hello.here() == os.path.realpath(path) else permissions.quoted(path)
     add = f"provd watch add {here}"
     gone = _gone(client)
@@ -128,7 +144,7 @@ def _next(client: Client, place: Json, found: list[str]) -> str:
     moved = (
         f"{add} && provd export --root {old} | provd import --as-root {here} -  # if it is {old}, which is gone, moved"
     )
-    return steps.ways(moved if gone is not None else "", add, *elsewhere)
+    return steps.ways(moved if gone is not None else "", add, *elsewhere[:1])
 
 
 def _gone(client: Client) -> bytes | None:
