@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def listening(asked: str) -> str | None:
     """The socket, other than the one that was asked, where a daemon of this user seems to listen."""
-    return next((path for path in dict.fromkeys(_candidates(asked)) if path != asked and _answers(path)), None)
+    return next((path for path in dict.fromkeys(_candidates(asked)) if path != asked and answers(path)), None)
 
 
 def _candidates(asked: str) -> Iterator[str]:
@@ -49,7 +49,7 @@ def _written(state: str) -> Iterator[str]:
         yield lock.socket
 
 
-def _answers(path: str) -> bool:
+def answers(path: str) -> bool:
     """Whether somebody of this user listens there, or is too busy to take one more; it is not waited for."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(0)

@@ -11,7 +11,7 @@ import socket
 import struct
 from typing import Final
 
-NAME_IT: Final = "export PROVD_SOCKET=PATH  # name the daemon's socket, by this or by --socket"
+NAME_IT: Final = "provd status --socket PATH  # with that of the daemon; then $PROVD_SOCKET names it to all commands"
 
 
 class ProvdUnreachable(Exception):

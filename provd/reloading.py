@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from provd import settings
+from provd import configuration, settings
 from provd.configuration import KEYS
 from provd.core import errors, params
 from provd.core.records import wire_name
@@ -90,7 +90,12 @@ class Reloading:
 
     async def _reload(self) -> dict[str, Any]:
         asked = await asyncio.to_thread(settings.again, self._in_use)
-        added = await self._add_roots(settings.directories(asked.values))
+        try:
+            added = await self._add_roots(settings.directories(asked.values))
+        except errors.RootMissing as e:
+            line = (await asyncio.to_thread(configuration.read, asked.config)).lines.get("roots")
+            told = configuration.Mistake(f"roots: {e.message}", "roots", line).told(asked.config)
+            raise errors.RootMissing(told, configuration.CORRECT) from None
         before, wanted = self._in_use.values, asked.values
         other = [name for name in KEYS if wanted[name].value != before[name].value]
         changed = [name for name in other if KEYS[name].reloads and name != "roots"]

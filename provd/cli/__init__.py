@@ -73,7 +73,7 @@ def _run(arguments: list[str]) -> int:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             raise
         at = getattr(error, "ctx", None) or context
-        _tell(error, _otherwise(error, at), as_json=wants_json(at, arguments))
+        _tell(error, at, as_json=wants_json(at, arguments))
         if isinstance(error, OSError):
             _give_up()
         return _code(error)
@@ -90,10 +90,10 @@ def _code(error: Exception) -> int:
             return codes.REFUSED
 
 
-def _tell(error: Exception, otherwise: str, *, as_json: bool) -> None:
+def _tell(error: Exception, context: click.Context | None, *, as_json: bool) -> None:
     """What went wrong: on stderr, and where JSON was asked for on stdout too, unless stdout is what went wrong."""
     code, message, hint = _told(error)
-    hint = steps.pasteable(hint, otherwise)
+    hint = steps.filled(steps.pasteable(hint, _otherwise(error, context)), context)
     mark = f" [{code}]" if isinstance(error, RpcError) else ""
     output.complain(message + mark, hint)
     if as_json:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 import click
 
 from provd import places
-from provd.cli import steps
+from provd.cli import output, steps
 from provd.cli.given import completing
 from provd.client import Client, ProvdUnreachable, RpcError
 
@@ -39,6 +40,8 @@ WORK_PATIENCE: Final = 600.0
 """Seconds to wait where the daemon may have to read much before it answers."""
 
 
+_NOBODY: Final = frozenset({"absent", "stale", "file"})
+"""How a socket is where nobody listens."""
 _COUNTED: Final = 15
 """Digits of a number that every reader of JSON holds exactly."""
 _REPEATS: Final = " May be repeated."
@@ -100,7 +103,20 @@ class Command(click.Command):
         """As click does; what was asked for stands where whoever tells of an error finds it."""
         ctx.meta[_JSON] = bool(ctx.params.get(_AS_JSON))
         ctx.meta[_NAME] = ctx.command_path
+        steps.know(ctx.meta, _known(ctx.params))
         return super().invoke(ctx)
+
+
+def _known(params: dict[str, Any]) -> dict[str, str]:
+    """What stands for placeholders in the hints of a command that was given this: its one key, with its place."""
+    keys = [params["key"]] if params.get("key") is not None else list(params.get("keys") or ())
+    if len(keys) != 1:
+        return {}
+    words = [output.quoted(keys[0])]
+    for name in ("root", "scope", "socket", "state"):
+        if isinstance(value := params.get(name), str):
+            words += [f"--{name}", output.quoted(value)]
+    return {"KEY": " ".join(words)}
 
 
 def wants_json(context: click.Context | None, arguments: Sequence[str]) -> bool:
@@ -153,7 +169,8 @@ class Group(click.Group):
         """The command that `args` names; raises Usage with the nearest name."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = nearest(args[0], self.list_commands(ctx))
-            hint = f"{ctx.command_path} {near}  # did you mean that?" if near else ""
+            meant = " ".join([ctx.command_path, near or "", *map(output.quoted, args[1:])])
+            hint = f"{meant}  # did you mean that?" if near else ""
             raise Usage(f"there is no command {args[0]!r}", steps.ways(hint, f"{ctx.command_path} --help  # lists all"))
         return super().resolve_command(ctx, args)
 
@@ -188,7 +205,7 @@ class Place:
 
             asked = error.kind == "busy" or error.kind in holding.NOBODY
             held = holding.holder(places.state_dir(self.state)) if asked else None
-            error = holding.bereft(error, held, socket)
+            error = self._named(holding.bereft(error, held, socket))
             raise process.hung(error, held.pid if held is not None and held.socket == socket else None) from None
         try:
             client.greet(least(timeout))
@@ -204,6 +221,33 @@ class Place:
         client.timeout = timeout
         return client
 
+    def _named(self, error: ProvdUnreachable) -> ProvdUnreachable:
+        """The same; where an option named a place that nobody listens at, what to do speaks of that very place."""
+        if (self.socket or self.state) is None or error.kind not in _NOBODY or error.elsewhere is not None:
+            return error
+        from provd import elsewhere  # noqa: PLC0415  (only where it does not answer)
+
+        asked, usual = places.socket_path(self.socket, self.state), places.socket_path()
+        named = {"--state": self.state, "--socket": self.socket and asked}
+        options = [f"{option} {output.quoted(value)}" for option, value in named.items() if value]
+        if usual != asked and elsewhere.answers(usual):
+            them = " and ".join(option for option, value in named.items() if value)
+            hint = f"provd status --socket {output.quoted(usual)}  # one listens there: so, or leave {them} out"
+            return ProvdUnreachable(error.message, hint, error.kind, usual)
+        hint = error.hint if error.kind == "file" else " ".join(["provd start", *options])
+        return ProvdUnreachable(error.message, hint, error.kind)
+
+
+def _tell_relative() -> None:
+    """Warns where $PROVD_SOCKET means another place in each directory."""
+    named = os.environ.get("PROVD_SOCKET", "")
+    if named and not os.path.isabs(named):
+        path = places.absolute(named)
+        output.warn(
+            f"$PROVD_SOCKET is relative, so it means another socket in each directory: here {path}",
+            f"export PROVD_SOCKET={output.quoted(path)}  # the same everywhere",
+        )
+
 
 def connected(function: Function) -> Function:
     """Adds `--socket` and `--state`; the command gets them as `at`, a Place."""
@@ -212,6 +256,8 @@ def connected(function: Function) -> Function:
     @click.option("--state", metavar="DIR", help="The daemon's state directory.")
     @functools.wraps(function)
     def wrapper(*args: Any, socket: str | None, state: str | None, **kwargs: Any) -> int:
+        if socket is None:
+            _tell_relative()
         return function(*args, at=Place(socket, state), **kwargs)
 
     return wrapper

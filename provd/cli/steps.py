@@ -8,7 +8,9 @@ more.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,16 +22,21 @@ PROGRAMS: Final = frozenset(
             "chmod",
             "df",
             "fuser",
+            "bunzip2",
+            "gunzip",
             "head",
             "kill",
             "ls",
             "mkdir",
             "mv",
+            "printenv",
             "rm",
             "sha256sum",
             "sysctl",
             "tail",
             "timedatectl",
+            "unxz",
+            "unzstd",
         ),
         *("journalctl", "launchctl", "loginctl", "systemctl"),
     )
@@ -37,9 +44,11 @@ PROGRAMS: Final = frozenset(
 """What a command of a hint begins with."""
 MORE: Final = "provd doctor"
 """The command that tells more where nothing nearer does."""
-_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=(?:\$\([^)]*\)|[^\s;]+)\s*")
+_ASSIGNED: Final = re.compile(r"""[A-Za-z_]\w*=(?:\$\((?:'[^']*'|"[^"]*"|[^)'"])*\)|[^\s;]+)\s*""")
 _EXPORTED: Final = re.compile(r"export \w+=")
 _GLUE: Final = "  # "
+_KNOWN: Final = "provd.known"
+"""Where a context keeps what its placeholders stand for."""
 
 
 def is_command(line: str) -> bool:
@@ -54,6 +63,23 @@ def because(command: str, why: str) -> str:
     """A command and why. Of a hint of several lines it is said of the first, behind what that says."""
     first, newline, others = command.partition("\n")
     return first + (", " if _GLUE in first else _GLUE) + why + newline + others
+
+
+def know(meta: dict[str, Any], known: dict[str, str]) -> None:
+    """Keep in a context's `meta` what placeholders stand for in the command that runs: words for a shell, by name."""
+    meta[_KNOWN] = known
+
+
+def filled(hint: str, context: click.Context | None = None) -> str:
+    """The hint with what the command was given for its placeholders. `context`: that of the command, if it has ended.
+
+    One counts where it is the first argument of a command of provd.
+    """
+    context = context or click.get_current_context(silent=True)
+    for name, words in (context.meta.get(_KNOWN, {}) if context is not None else {}).items():
+        first = re.compile(rf"(?<!\S)(provd \w+) {name}(?!\S)")
+        hint = "".join(f"{part} {words}" if at % 2 else part for at, part in enumerate(first.split(hint)))
+    return hint
 
 
 def ways(*hints: str) -> str:
@@ -71,7 +97,7 @@ def pasteable(hint: str, otherwise: str = MORE) -> str:
 
 def lines(hint: str, otherwise: str = MORE) -> Iterator[str]:
     """`next: COMMAND  # why`, and `or: COMMAND  # why` for each other way on; nothing for no hint."""
-    told = pasteable(hint, otherwise)
+    told = filled(pasteable(hint, otherwise))
     for number, line in enumerate(told.split("\n") if told else ()):
         yield f"{'or' if number else 'next'}: {line}"
 

@@ -75,7 +75,7 @@ def assignment(name: str, value: str) -> str:
     """A line `Environment=`; raises ServiceError for a value that no unit can hold."""
     if not _utf8(value):
         message = f"${name} is not UTF-8, and systemd takes no such variable"
-        raise ServiceError(message, f"export {name}=PATH  # another one\nprovd start  # without a service manager")
+        raise ServiceError(message, f"provd start  # without a service manager; or give ${name} another value")
     return f"Environment={quoted(f'{name}={value}')}"
 
 

@@ -119,7 +119,11 @@ def test_sighup_does_the_same(configured: Configured) -> None:
     [
         ("[log]\nmax_records = 1000\nmax_record = 2\n", "did you mean log.max_records?", "params"),
         ("this is no toml", "TOML", "params"),
-        ('roots = ["/nowhere/at/all"]\n[log]\nmax_records = 1000\n', "/nowhere/at/all", "root.missing"),
+        (
+            '\nroots = ["/nowhere/at/all"]\n[log]\nmax_records = 1000\n',
+            "toml:2: roots: /nowhere/at/all",
+            "root.missing",
+        ),
     ],
 )
 def test_a_wrong_file_changes_nothing_and_the_daemon_goes_on(

@@ -130,6 +130,24 @@ def test_show_tells_what_a_daemon_uses_that_is_not_the_same(cli: Cli) -> None:
     assert cli("config", "show").out.endswith("reads another file: /etc/other.toml\n")
 
 
+def test_with_mistakes_the_file_is_corrected_before_it_is_taken(cli: Cli) -> None:
+    used = _told(cli, **{"log.max_records": {"value": 9000, "from": "file"}})
+    _write(cli, 'roots = ["/nowhere/at/all"]')
+    cli.fake.answers["daemon.config"] = used
+
+    assert "  log.max_records = 9000  next: provd config check\n" in cli("config", "show", code=1).out
+
+
+def test_reload_of_a_file_with_a_root_that_is_not_there_is_about_the_file(cli: Cli) -> None:
+    cli.fake.answers["daemon.reload"] = Refusal(
+        "root.missing", "/c.toml:1: roots: no", "provd config check  # lists it"
+    )
+
+    got = cli("config", "reload", code=5)
+
+    assert got.err == "provd: /c.toml:1: roots: no [root.missing]\n  next: provd config check  # lists it\n"
+
+
 def test_show_beside_an_older_daemon(cli: Cli) -> None:
     cli.fake.answers["daemon.config"] = Refusal("method", "there is no method 'daemon.config'")
     assert cli("config", "show").out.endswith(

@@ -41,7 +41,7 @@ def test_a_finding_is_a_line_with_symbol_and_word_and_says_why_and_what_next(doc
     at = next(index for index, line in enumerate(lines) if " roots " in line)
     assert lines[at] == "! warn    roots       nothing is watched"
     assert lines[at + 1].strip().startswith("why: without roots answers are true")
-    assert "next: provd watch add DIR" in lines[at + 3].strip()
+    assert "next: provd watch add ." in lines[at + 3].strip()
     assert lines[-1] == "! 1 thing to look at"
     assert all(len(line) <= 80 or "next: " in line for line in lines)
 
@@ -65,7 +65,7 @@ _TOLD: list[tuple[str, str, Json, str, str]] = [
     ),
     ("store.reopened", "warn", {"store": {"reopened": 2}}, "opened again 2 times", "dmesg"),
     ("store.map", "warn", {"bytes": 900 * 1024**2, "store": {"map_bytes": 1024**3}}, "900.0 MiB", "map_gib = 2"),
-    ("roots.none", "warn", {"roots": []}, "nothing is watched", "provd watch add DIR"),
+    ("roots.none", "warn", {"roots": []}, "nothing is watched", "provd watch add ."),
     ("limits.watches", "warn", {"watches": 8000}, "8,000 of at most 8,192", "fs.inotify.max_user_watches=524288"),
     ("queue", "warn", {"queue": 50_000}, "50,000", "--ignore"),
     ("descriptors", "warn", {"descriptors": {"limit": 256, "used": 30}}, "256", "ulimit -Hn 4096"),

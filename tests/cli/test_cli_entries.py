@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_daemon import HELLO, Cli, FakeDaemon, cli, in_turn, verdict
+from fake_daemon import HELLO, Cli, FakeDaemon, Refusal, cli, in_turn, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_put(cli: Cli) -> None:
     ],
 )
 def test_what_put_sends(cli: Cli, arguments: list[str], sent: dict[str, Any]) -> None:
-    assert cli("put", "k", *arguments).err == ""
+    assert ("the key is found with --root only" in cli("put", "k", *arguments).err) == ("root" in sent)
     assert cli.fake.params_of("entry.put") == {"key": "k"} | sent
 
 
@@ -137,14 +137,37 @@ def test_put_warns_of_what_is_less_than_it_seems(cli: Cli) -> None:
         "absent",
         "absent",
         "unproven",
-        "sha256sum FILE > SUMS  # before it is read again; then put it with --sums SUMS, or --as-of-now",
+        "c=$(provd clock)  # before it is read again; then put with --fetched-at $c, or --as-of-now",
         "unproven",
         "c=$(provd clock)  # then get that entry, since its version is not known, and put with --fetched-at $c",
         "it is dirty at birth (changed)",
         "provd why k",
     ]
     assert "/\\xff" in got.err
-    assert "provd: unproven: glob:/x/*: nothing shows what was read\n  next: sha256sum" in got.err
+    assert "provd: unproven: glob:/x/*: nothing shows what was read\n  next: c=" in got.err
+
+
+def test_files_that_nothing_shows_are_summed_by_one_command_that_can_be_pasted(cli: Cli) -> None:
+    cli.fake.answers["entry.put"] = _PUT | {
+        "unproven": ["file:/a (1)", "file:/b"],
+        "verdict": verdict("unknown", why="unproven"),
+    }
+
+    err = cli("put", "k", "--no-deps", "--value", "x").err
+
+    step = (
+        "next: s=$(sha256sum '/a (1)' /b)  # before it is read again; then put with --sums - <<< \"$s\", or --as-of-now"
+    )
+    assert err.count("sha256sum") == 1
+    assert f"  {step}\n" in err
+
+
+def test_a_conflict_names_the_key_and_its_place(cli: Cli) -> None:
+    cli.fake.answers["entry.put"] = Refusal("entry.conflict", "version 2 stands", data={"version": 2})
+
+    err = cli("put", "a b", "--no-deps", "--based-on", "1", "--scope", "s", code=5).err
+
+    assert "\n  next: provd get 'a b' --scope s  # what stands; then put with --based-on 2\n" in err
 
 
 def test_a_put_from_another_namespace_says_so_and_names_no_other_way_of_putting(cli: Cli) -> None:

@@ -116,7 +116,7 @@ def test_its_exit_code_is_the_commands(cli: RealCli, command: list[str], code: i
 
 def test_what_could_not_be_started_says_what_to_do(cli: RealCli) -> None:
     assert "cannot run 'none': " in (said := cli.process("exec", "--", "none", code=127).err)
-    assert "\n  next: export PATH=DIR:$PATH  # is it on the PATH?" in said
+    assert "\n  next: printenv PATH  # " in said
     assert "\n  next: ls /none  # correct the path" in cli.process("exec", "--", "/none/here", code=127).err
     cli.write("script", "#!/none/here\n")
     os.chmod(os.path.join(cli.root, "script"), 0o700)
@@ -268,7 +268,10 @@ def test_objects_are_written_from_begin_to_end(cli: RealCli) -> None:
 
 
 def test_nothing_changed(cli: RealCli) -> None:
-    assert f"done: nothing changed in {cli.root}\n" in cli.process("exec", "--", "true").err
+    assert (
+        f"done: nothing changed in {cli.root}; ignored places, by default .git/, are not looked at\n"
+        in cli.process("exec", "--", "true").err
+    )
 
 
 def test_where_nothing_is_watched_nobody_knows(cli: RealCli) -> None:
@@ -282,7 +285,20 @@ def test_where_nothing_is_watched_nobody_knows(cli: RealCli) -> None:
         check=True,
     )
 
-    assert "no watched directory is here, so nobody knows what changed: provd watch add DIR" in done.stderr
+    assert "no watched directory is here, so nobody knows what changed: provd watch add ." in done.stderr
+
+
+def test_above_watched_directories_those_are_looked_at(cli: RealCli) -> None:
+    name = os.path.basename(cli.root)
+    command = [*EXEC, "--report", "-", "--", "sh", "-c", f"echo 2 > {name}/q"]
+    done = subprocess.run(
+        command, cwd=cli.daemon.home, env=cli.environment(), capture_output=True, text=True, timeout=HANG, check=True
+    )
+
+    assert ": 1 path changed meanwhile\n" in done.stderr
+    assert f"  created {cli.root}/q\n" in done.stderr
+    assert "only what is watched below here was looked at: " in done.stderr
+    assert json.loads(done.stdout)["complete"] is False, "the directory itself is not watched"
 
 
 def test_the_report_is_for_programs(cli: RealCli) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -46,9 +47,14 @@ def test_refused_it_is_not_run(cli: RealCli) -> None:
 def test_a_daemon_that_ends_meanwhile_changes_no_exit_code(own: RealCli) -> None:
     assert own.daemon.process is not None
 
-    got = own.process("exec", "--", "sh", "-c", f"kill -9 {own.daemon.process.pid}; exit 6", code=6)
+    kill = f"echo 2 > q; kill -9 {own.daemon.process.pid}; exit 6"
+    got = own.process("exec", "--", "sh", "-c", kill, code=6)
 
     assert "what it changed is not known: the daemon at" in got.err
+    step = next(line for line in got.err.splitlines() if line.startswith("  next: provd since "))
+    own.daemon.kill9()
+    own.daemon.start().scanned()
+    assert f"{own.root}/q" in own(*shlex.split(step.removeprefix("  next: provd "), comments=True)).out
 
 
 def test_more_than_can_be_named_is_not_kept(cli: RealCli) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -247,3 +248,21 @@ def test_a_put_after_an_import_is_no_import(own: Workspace, other: Daemon) -> No
     other.rpc("entry.put", key="k", value=1, deps=["file:a"], as_of="put", root=own.root)
     assert "imported" not in other.rpc("entry.get", **asked)
     assert "imported" not in provd(other, "why", "k", "--root", own.root).stdout.decode().split("●")[1].split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "program"), [("gzip", "gunzip"), ("bz2", "bunzip2"), ("lzma", "unxz"), ("zstd", "unzstd")]
+)
+def test_a_compressed_file_is_told_with_what_undoes_it(own: Workspace, module: str, program: str) -> None:
+    own("entry.put", key="k", value=1, deps=[])
+    raw = exported(own.daemon)
+    made = b"\x28\xb5\x2f\xfd..." if module == "zstd" else importlib.import_module(module).compress(raw)
+    file = os.path.join(own.daemon.home, "all (1)")
+    with open(file, "wb") as out:
+        out.write(made)
+
+    done = provd(own.daemon, "import", file, "--as-root", "/r", stdin=b"")
+
+    assert done.returncode == 5
+    assert f"  next: {program} -c '{file}' | provd import - --as-root /r\n".encode() in done.stderr
+    assert f"next: {program} -c FILE | ".encode() in provd(own.daemon, "import", "-", stdin=made).stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,7 +42,7 @@ def test_an_unwatched_directory_has_keys_of_its_own(cli: RealCli, other: str, mo
     where = f"no entry summary in {other}, which is in no watched directory; roots: {cli.root}"
     assert (
         missing.err == f"{where}\n  summary is in: --root {cli.root}\n  next: provd watch add .\n"
-        "  or: provd ls --root DIR  # another place; provd put keeps an entry here\n"
+        f"  or: provd get summary --root {cli.root}\n"
     )
     assert cli("get", "summary").out.strip() == "of the other"
     monkeypatch.chdir(cli.root)
@@ -57,19 +59,64 @@ def test_a_put_in_a_directory_that_is_not_watched_says_so(
         f"{other} is in no watched directory: from elsewhere the key is found with --root only\n"
         "  next: provd watch add .  # then it is found from all below, and the log tells what changed\n"
     )
-    for options in (["--root", "."], ["--scope", "global"], ["--json"]):
+    for options in (["--scope", "global"], ["--json"], ["--root", cli.root]):
         assert cli("put", "k", "--value", "v", "--no-deps", *options).err == ""
+
+
+def test_a_put_in_what_is_named_and_no_root_says_so(cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkdir("src")
+
+    assert cli("put", "k", "--value", "v", "--no-deps", "--root", "src").err == (
+        f"{cli.root}/src is no watched directory of its own, it lies in {cli.root}: the key is found with --root only\n"
+        f"  next: provd watch add {cli.root}/src  # then it is found from all below\n"
+    )
+    monkeypatch.chdir("src")
+    assert "no-entry" in cli("check", "k", code=4).out, "what is said is so"
+    assert f"{other} is in no watched directory: the key is found with --root only\n" in (
+        cli("put", "k", "--value", "v", "--no-deps", "--root", other).err
+    )
+    monkeypatch.chdir(other)
+    assert f"\n  or: provd ls --root {cli.root}  # another place\n" in cli("check", "k2", code=4).err
+
+
+@pytest.mark.parametrize("command", [["check", "k"], ["ls"]])
+def test_where_a_watched_directory_has_gone_its_entries_can_be_taken_along(
+    cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    cli("put", "k", "--value", "kept", "--no-deps")
+    moved = f"{cli.root} (2)"
+    monkeypatch.chdir(other)
+    os.rename(cli.root, moved)
+    monkeypatch.chdir(moved)
+
+    err = cli(*command, code=None).err
+
+    step = f"provd watch add . && provd export --root {cli.root} | provd import --as-root . -"
+    assert f"  next: {step}  # if it is {cli.root}, which is gone, moved\n  or: provd watch add .\n" in err
+    exported = cli("export", "--root", cli.root)
+    cli("watch", "add", ".")
+    done = subprocess.run(
+        [sys.executable, "-m", "provd", "import", "--as-root", ".", "-"],
+        input=exported.out.encode(),
+        env=cli.environment(),
+        cwd=moved,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert cli("get", "k").out.strip() == "kept"
 
 
 @pytest.mark.parametrize("command", ["check", "get", "why"])
 def test_a_key_that_is_not_there(cli: RealCli, command: str) -> None:
     got = cli(command, "k", code=4)
 
-    assert (
-        f"no entry k in {cli.root}\n  next: provd ls --root DIR  # another place; provd put keeps an entry here\n"
-        in got.err
+    step = f"provd ls --root {cli.root}  # the keys that are there; provd put keeps another"
+    assert f"no entry k in {cli.root}\n  next: {step}\n" in got.err
+    scoped = (
+        "no entry k in the scope s\n  next: provd ls --scope s  # the keys that are there; provd put keeps another\n"
     )
-    assert "no entry k in the scope s\n" in cli(command, "k", "--scope", "s", code=4).err
+    assert scoped in cli(command, "k", "--scope", "s", code=4).err
     assert cli(command, "k", "--json", code=4).err == ""
 
 
@@ -84,6 +131,9 @@ def test_a_list_without_entries(cli: RealCli, other: str, monkeypatch: pytest.Mo
 
     assert got.out == ""
     assert got.err.startswith(f"no entries in {other}, which is in no watched directory; roots: {cli.root}\n")
+    assert got.err.endswith(f"  or: provd ls --root {cli.root}\n")
+    cli("forget", "summary", "--root", cli.root)
+    assert cli("ls", "--root", cli.root).err.endswith("  next: provd put --help  # keeps an entry here\n")
     assert f"  entries are in: {cli.root}\n" in got.err
     assert cli("ls", "--json").err == ""
     assert f"there was no summary in {other}, " in cli("forget", "summary").err

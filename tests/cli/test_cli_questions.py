@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import Any
 
 import pytest
@@ -72,9 +73,9 @@ def test_check_of_no_entry_says_where_it_looked(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("dep", "more", "told"),
     [
-        ("file:/f", [], "--sums shows what was read"),
-        ("file:/f", ["--no-revalidate"], "ask without --no-revalidate"),
-        ("entry:k", [], "look again, then ask with --fetched-at"),
+        ("file:/f", [], 's=$(sha256sum /f)  # before it is read again; then ask with --sums - <<< "$s"\n'),
+        ("file:/f", ["--no-revalidate"], "provd check --dep file:/f --fetched-at c:1  # nothing was read: ask without"),
+        ("entry:k", [], "c=$(provd clock)  # before it is read again; then ask with --fetched-at $c\n"),
     ],
 )
 def test_check_says_how_to_ask_again_where_nothing_shows_what_was_read(
@@ -82,8 +83,7 @@ def test_check_says_how_to_ask_again_where_nothing_shows_what_was_read(
 ) -> None:
     cli.fake.answers["deps.check"] = verdict("unknown", why="unproven", evidence=[{"dep": dep, "why": "unproven"}])
     got = cli("check", "--dep", dep, "--fetched-at", "c:1", *more, code=4)
-    assert got.err.startswith("next: ")
-    assert told in got.err
+    assert got.err.startswith(f"  next: {told}")
     assert cli("check", "-q", "--dep", dep, "--fetched-at", "c:1", *more, code=4).err == ""
 
 
@@ -159,7 +159,35 @@ def test_unreachable(cli: Cli) -> None:
 
     assert got.out == ""
     assert f"there is no socket at {cli.here}/none" in got.err
-    assert "provd start" in got.err
+    assert (
+        f"next: provd status --socket {os.environ['PROVD_SOCKET']}  # one listens there: so, or leave --socket out\n"
+        in got.err
+    )
+
+
+def test_a_place_that_was_named_is_named_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVD_SOCKET", f"{cli.here}/nobody")
+
+    assert f"  next: provd start --socket '{cli.here}/a b'\n" in cli("check", "k", "--socket", "a b", code=3).err
+    assert "  next: provd start --state s\n" in cli(
+        "check", "k", "--state", "s", "--socket", "s.s", code=3
+    ).err.replace(f" --socket {cli.here}/s.s", "")
+    assert "  next: provd start\n" in cli("check", "k", code=3).err
+
+
+def test_a_relative_socket_is_another_one_in_each_directory_and_that_is_said(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "relative" not in cli("clock", code=None).err
+    monkeypatch.setenv("PROVD_SOCKET", "x y")
+
+    err = cli("clock", code=3).err
+
+    assert (
+        f"provd: $PROVD_SOCKET is relative, so it means another socket in each directory: here {cli.here}/x y\n" in err
+    )
+    assert f"  next: export PROVD_SOCKET='{cli.here}/x y'  # the same everywhere\n" in err
+    assert "relative" not in cli("clock", "--socket", "s", code=3).err
 
 
 def test_state_says_where_the_socket_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,12 +320,16 @@ def test_why_of_an_older_daemon_is_short(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "item", "hint"),
     [
-        ([], {"dep": "file:/f", "why": "unproven"}, "then put it with --sums SUMS"),
+        (
+            [],
+            {"dep": "file:/f", "why": "unproven"},
+            "s=$(sha256sum /f)  # before it is read again; then put with --sums - <<<",
+        ),
         ([], {"dep": "entry:e", "why": "unproven"}, "put with --fetched-at $c"),
         (["--no-revalidate"], {"dep": "file:/f", "why": "unproven"}, "ask without --no-revalidate"),
         (["--no-revalidate"], {"dep": "file:/f", "why": "touched"}, "or ask without --no-revalidate"),
         ([], {"dep": "file:/f", "why": "touched"}, "read it again and put it anew, with --fetched-at $c\n"),
-        ([], {"dep": "file:/f", "why": "timeout"}, "provd check KEY --timeout-ms"),
+        ([], {"dep": "file:/f", "why": "timeout"}, "provd check k --timeout-ms"),
         ([], {"dep": None, "why": "no-provenance"}, "--no-deps: on nothing"),
         ([], {"dep": "file:/f", "why": "changed"}, "of the wire"),
     ],

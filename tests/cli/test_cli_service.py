@@ -220,7 +220,10 @@ def test_without_systemctl(home: Home) -> None:
     assert "there is no systemctl: this system is not run by systemd" in done.err
     assert "next: provd start" in done.err
     assert not os.path.exists(home.unit)
-    assert "no systemctl" in home.provd("service", "uninstall", code=5).err
+    done = home.provd("service", "uninstall", code=5)
+    assert "no systemctl" in done.err
+    assert "next: provd stop  # " in done.err
+    assert "provd start" not in done.err
 
 
 @_USER
@@ -248,7 +251,7 @@ def test_where_the_manager_has_gone_it_runs_in_the_background(managed: Home) -> 
     assert done.err.splitlines() == [
         "provd: the manager of provd.service does not answer: going on without it",
         f"started in the background (pid {pid}); it logs to {managed.log}",
-        "nothing is watched yet: provd watch add DIR",
+        "nothing is watched yet: provd watch add .  # or another directory",
     ]
     assert managed.provd("stop").err.endswith("\nstopped\n")
 

@@ -60,7 +60,7 @@ def test_nothing_of_the_caller_is_kept(home: Home) -> None:
 def test_started_again_it_is_the_same_and_watches_more(home: Home) -> None:
     first = home.provd("start")
     before = home.hello()
-    assert first.err.endswith("\nnothing is watched yet: provd watch add DIR\n")
+    assert first.err.endswith("\nnothing is watched yet: provd watch add .  # or another directory\n")
 
     done = home.provd("start", "--root", home.root)
 
@@ -102,7 +102,7 @@ def test_several_at_once_start_one(home: Home) -> None:
 
     assert [start.returncode for start in starts] == [0] * 4
     pid = home.hello()["pid"]
-    nothing = "nothing is watched yet: provd watch add DIR\n"
+    nothing = "nothing is watched yet: provd watch add .  # or another directory\n"
     assert sorted(told) == [f"already running (pid {pid})\n{nothing}"] * 3 + [
         f"started in the background (pid {pid}); it logs to {home.log}\n{nothing}"
     ]

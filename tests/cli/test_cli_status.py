@@ -268,7 +268,7 @@ def test_directories_that_are_not_watched_one_by_one_are_not_counted(doctor: Doc
 def test_without_roots_it_says_how_to_add_one(doctor: Doctor) -> None:
     doctor.tell(roots=[])
 
-    assert "roots      none: provd watch add DIR" in doctor.cli("status").out
+    assert "roots      none: provd watch add .  # or another directory" in doctor.cli("status").out
 
 
 def test_without_a_daemon_the_code_is_3_and_the_next_step_is_told(doctor: Doctor) -> None:

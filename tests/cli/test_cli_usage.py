@@ -55,6 +55,9 @@ def test_the_name_that_was_meant(cli: Cli) -> None:
     assert "next: provd help exit-codes  # did you mean that?" in cli("help", "exit", code=2).err
     assert "next: provd doctor  # did you mean that?" in cli("doc", code=2).err
     assert "did you mean" not in cli("history", code=2).err
+    meant = "next: provd check readme 'a b' --json  # did you mean that?"
+    assert meant in cli("chek", "readme", "a b", "--json", code=2).err
+    assert "next: provd watch add /r  # did you mean that?" in cli("watch", "ad", "/r", code=2).err
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,15 @@ def test_what_is_removed_leaves_its_entries_and_says_so(cli: Cli) -> None:
     assert cli.fake.params_of("entry.list") == {"root": "/r", "limit": 1}
 
 
+def test_what_lies_in_another_root_is_still_watched(cli: Cli) -> None:
+    cli.fake.answers |= {"root.remove": {"roots": [{"path": "/r"}]}, "entry.list": {"entries": []}}
+
+    assert cli("watch", "rm", "/r/inner").err == (
+        "no root of its own any more: /r/inner; /r goes on watching it\n  in it the keys of /r are meant now\n"
+    )
+    assert cli("watch", "rm", "/rest").err == "no longer watched: /rest\n"
+
+
 def test_the_current_directory_is_named_by_its_own_path(cli: Cli) -> None:
     cli.fake.answers |= {"root.add": _ROOTS, "root.remove": {"roots": []}, **_FOREIGN}
 
@@ -205,4 +214,4 @@ def test_watch_ls_of_nothing(cli: Cli) -> None:
 
     got = cli("watch", "ls")
 
-    assert (got.out, got.err) == ("", "no roots: provd watch add DIR\n")
+    assert (got.out, got.err) == ("", "no roots: provd watch add .  # or another directory\n")

@@ -40,7 +40,9 @@ PROGRAMS: Final = {  # and what may stand behind them; provd itself reads its ow
     "mv": r"\S+ \S+",
     "rm": r"-r \S+",
     "setfacl": r"-m u:\S+:rX \S.*",
-    "sha256sum": r"FILE|src/api\.py",
+    "gunzip": r"-c \S+",
+    "printenv": r"[A-Z]+",
+    "sha256sum": r"\S+",
     "sysctl": r"[\w.]+=\d+",
     "systemctl": r"(--user )?\S.*",
     "tail": r"\S+",
@@ -72,6 +74,8 @@ SAID: Final = frozenset(
             "mv 7 7.other && ",
             "journalctl 7-u 7 -n 50",
             "provd action record 7",
+            "provd check",
+            "provd get",
         ),
     )
 )
@@ -192,6 +196,32 @@ def test_what_begins_as_a_command_can_be_pasted() -> None:
     script = "\n".join(line for _, line in found)
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_variable_is_set_to_a_placeholder() -> None:
+    """Pasted as it stands it would do harm: a daemon would listen at ./PATH, and no program would be found in DIR."""
+    assigned = re.compile(r"(?:^|\s)\w+=\S*?(?<![$\w])[A-Z]{2,}\b")
+    assert assigned.search("export PROVD_SOCKET=PATH  # that of the unit")
+    assert assigned.search("TMPDIR=DIR provd try")
+
+    assert [f"{where}: {line!r}" for where, line in commands() if assigned.search(line.partition("  #")[0])] == []
+
+
+def test_what_a_command_was_given_stands_for_placeholders_of_its_hints() -> None:
+    context = click.Context(app)
+    steps.know(context.meta, {"KEY": "'a b' --root /KEY"})
+
+    assert steps.filled("provd get KEY  # KEY", context) == "provd get 'a b' --root /KEY  # KEY"
+    assert steps.filled("provd get KEYS && provd put KEY", context) == "provd get KEYS && provd put 'a b' --root /KEY"
+    assert steps.filled("provd get KEY") == "provd get KEY"
+
+
+def test_a_name_may_have_parentheses_and_quotes() -> None:
+    name = shlex.quote("/it's (1).txt")
+    line = f"s=$(sha256sum {name})  # then put it"
+
+    assert steps.is_command(line)
+    assert steps.pasteable(line) == line
 
 
 def test_no_hint_of_prose_has_a_command_within() -> None:

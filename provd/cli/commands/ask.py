@@ -6,12 +6,12 @@ Rule: the exit code is the verdict's. What is printed never says more than the d
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from provd import codes, fastpath
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -29,12 +29,6 @@ from provd.cli.words import hints, nothing, verdicts
 if TYPE_CHECKING:
     from provd.cli.command import Place
     from provd.cli.given.exact import Written
-
-_ASK_AGAIN: Final = (
-    "--sums shows what was read (sha256sum, taken before it is read); "
-    "a clock alone shows what had rested for 2 s when it was taken, and is watched"
-)
-_LOOK: Final = "c=$(provd clock), look again, then ask with --fetched-at $c"
 
 
 @click.command(
@@ -89,20 +83,31 @@ def check(
                     output.line(text)
             nothing.tell_missing(client, found.items(), place)
             if method == "deps.check":
-                _advise(answer, strict=no_revalidate)
+                words = ["provd check", *(f"--dep {output.quoted(dep)}" for dep in deps)]
+                words += [f"--sums {output.quoted(summed)}"] if summed is not None else []
+                words += [f"--fetched-at {output.quoted(fetched_at)}"] if fetched_at is not None else []
+                _advise(answer, " ".join(words) if no_revalidate else "")
     if not quiet:
         for remark in present.remarks(deps):
             output.warn(remark)
     return code
 
 
-def _advise(verdict: dict[str, Any], *, strict: bool) -> None:
-    """Says how to ask again where nothing shows what was read: there is no entry that could be put anew."""
+def _advise(verdict: dict[str, Any], reading: str) -> None:
+    """Says how to ask again where nothing shows what was read: there is no entry that could be put anew.
+
+    `reading`: where the question was that nothing be read, the same without that.
+    """
     unproven = [item for item in verdict.get("evidence") or [] if item.get("why") == "unproven"]
-    if any(names.parts(names.named(item))[0] in names.PATH_KINDS for item in unproven):
-        output.note(f"next: {hints.fault(unproven[0], strict=True) if strict else _ASK_AGAIN}")
-    elif unproven:
-        output.note(f"next: {_LOOK}")
+    paths = [item for item in unproven if names.parts(names.named(item))[0] in names.PATH_KINDS]
+    if unproven:
+        unread = steps.because(reading, "nothing was read: ask without --no-revalidate")
+        output.advise(unread if reading and paths else hints.unproven_again(unproven, "ask"))
+    if paths and not reading:
+        output.note(
+            "  a clock alone shows only what had rested when it was taken (20 ms; 2 s where the file system stamps "
+            "coarsely), on ext4, xfs or btrfs, and is watched"
+        )
 
 
 def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fetched_at: str | None) -> dict[str, Any]:

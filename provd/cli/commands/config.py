@@ -16,6 +16,7 @@ import click
 from provd import codes, places
 from provd.cli import output, steps
 from provd.cli.command import Command, Failure, Group, connected, json_option
+from provd.cli.words import hints
 from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
 from provd.umask import usable
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _RELOAD: Final = "provd config reload"
 _RESTART: Final = "provd restart"
+_CHECK: Final = "provd config check"
+"""What comes first where the file has mistakes: with them it is refused whatever takes it."""
 _NOBODY: Final = frozenset({"absent", "stale", "file"})
 """How a socket is where no daemon listens; in any other way there may be one."""
 
@@ -69,7 +72,8 @@ def init() -> int:
         raise Failure(f"{file} is there: it is left alone", "provd config show  # what it says") from None
     except OSError as error:
         raise Failure(
-            f"{file} cannot be written: {error.strerror}", "export PROVD_CONFIG=PATH  # another one"
+            f"{file} cannot be written: {error.strerror}",
+            f"ls -ld {output.quoted(os.path.dirname(file))}  # may this user write? $PROVD_CONFIG names another file",
         ) from None
     output.note(f"wrote {output.name(_wire(file))}; after an edit: {_RELOAD}")
     return 0
@@ -134,7 +138,13 @@ def show(as_json: bool, at: Place) -> int:
 def reload_(as_json: bool, at: Place) -> int:
     """Have the daemon read its file again. What only a restart can change is named."""
     with at.connect() as client:
-        answer = client.call("daemon.reload")
+        try:
+            answer = client.call("daemon.reload")
+        except RpcError as error:
+            if error.code != "root.missing":
+                raise
+            # What is missing is named by the file: that has to be corrected, and nothing that was asked here.
+            raise hints.Advised(error.code, error.message, error.hint, error.data) from None
     if as_json:
         output.line_json(answer)
         return 0
@@ -253,7 +263,8 @@ def _of_daemon(daemon: Json | None, told: Json) -> Iterator[str]:
         return
     yield f"{name} still uses other values:"
     for key, there in daemon["differs"].items():
-        yield f"  {key} = {_value(there['value'])}  next: {_RELOAD if there['next'] == 'reload' else _RESTART}"
+        take = _RELOAD if there["next"] == "reload" else _RESTART
+        yield f"  {key} = {_value(there['value'])}  next: {_CHECK if told['mistakes'] else take}"
 
 
 def _value(value: Any) -> str:

@@ -123,8 +123,8 @@ def put(
         output.warn(*warning)
     for remark in present.remarks(deps):
         output.warn(remark)
-    if root is None and scope is None and not as_json:
-        nothing.tell_unwatched(client, place)
+    if scope is None and not as_json:
+        nothing.tell_no_root(client, place)
     return 0
 
 

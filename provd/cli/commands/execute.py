@@ -121,6 +121,8 @@ class _Run:
     within: list[WirePath]
     declared: bool
     """Whether it said which paths it writes."""
+    only_below: bool
+    """Whether the current directory is not watched, and only what lies `within`, below it, is."""
     alone: bool
     """Whether nobody else was at work who does not say what he changes."""
     affects: Json
@@ -158,8 +160,10 @@ def _begun(at: Place, client: Client, params: Json, where: names.Scope) -> _Run:
     paths: list[WirePath] = there[number]["paths"] if number in there else []
     alone = all(item["writes"] for item in there.values() if item["id"] != number)
     around = None if paths else names.watched_around(client)
-    within = paths if around is None else [wire_path(around)]
-    return _Run(held, params, place, clock, within, bool(paths), alone, held.begun.get("affects") or {}, number)
+    below = [] if paths or around is not None else names.watched_below(client)
+    within = paths or [wire_path(root) for root in ([around] if around is not None else below)]
+    affects = held.begun.get("affects") or {}
+    return _Run(held, params, place, clock, within, bool(paths), bool(below), alone, affects, number)
 
 
 def _only_run(command: tuple[str, ...]) -> int:
@@ -175,7 +179,7 @@ def _look(error: child.NotStarted, name: str) -> str:
     if error.code != codes.NOT_FOUND:
         return f"chmod +x {output.quoted(name)}  # or name the program that runs it"
     if "/" not in name:
-        return "export PATH=DIR:$PATH  # is it on the PATH?"
+        return "printenv PATH  # it is in none of these directories: name its own, as DIR/PROGRAM"
     if os.path.exists(name):
         return f"head -n1 {output.quoted(name)}  # its first line (#!) names a program that is not there"
     return f"ls {output.quoted(os.path.dirname(name))}  # correct the path: there is no such file"
@@ -270,7 +274,10 @@ def _code(code: int, run: _Run) -> int:
 def _tell(run: _Run) -> None:
     """What it came to, on stderr, without colours: it may go elsewhere than the command's own words."""
     if run.trouble:
-        output.warn(f"what it changed is not known: {run.trouble}")
+        output.warn(
+            f"what it changed is not known: {run.trouble}",
+            f"provd since {output.quoted(run.clock)}  # tells it, once the daemon answers again",
+        )
         return
     newest = run.changes.newest()
     begun = run.held.ids[0]
@@ -283,6 +290,8 @@ def _tell(run: _Run) -> None:
     dirty = [key for key, verdict in run.verdicts.items() if verdict.get("verdict") == "dirty"]
     if dirty:
         output.note(f"  dirty now: {output.printable(output.some(dirty, _SHOWN))}")
+    if newest and run.only_below:
+        output.note(f"  only what is watched below here was looked at: {_within(run)}")
     if newest and not run.alone:
         output.note("  others were at work, so none of it is kept as its doing: --write names what is")
     if not run.held.writes and len(run.changes.paths()) > _NAMED:
@@ -301,8 +310,12 @@ def _count(run: _Run, changed: int) -> str:
     if run.changes.foreign:
         return "what it changed is not known"
     if run.within:
-        return f"nothing changed in {output.some([output.name(path) for path in run.within], _SHOWN)}"
-    return "no watched directory is here, so nobody knows what changed: provd watch add DIR"
+        return f"nothing changed in {_within(run)}; ignored places, by default .git/, are not looked at"
+    return "no watched directory is here, so nobody knows what changed: provd watch add ."
+
+
+def _within(run: _Run) -> str:
+    return output.some([output.name(path) for path in run.within], _SHOWN)
 
 
 def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
@@ -314,7 +327,7 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "outcome": run.outcome,
         "clock": run.clock,
         "changed": run.changes.newest(),
-        "complete": run.changes.whole and bool(run.within) and not run.trouble,
+        "complete": run.changes.whole and bool(run.within) and not run.only_below and not run.trouble,
         "affects": run.affects,
         "verdicts": run.verdicts,
         "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),

@@ -44,6 +44,13 @@ _FORMAT: Final = 1
 _LINES: Final = 500
 _BYTES: Final = 4 * 1024 * 1024
 """Lines and bytes of one request; a longer line is a request of its own."""
+_COMPRESSED: Final = {
+    b"\x1f\x8b": ("gzip", "gunzip"),
+    b"BZh": ("bzip2", "bunzip2"),
+    b"\xfd7zXZ\0": ("xz", "unxz"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
+}
+"""How a compressed file begins, what it is, and what undoes it."""
 _TOLD: Final = 20
 _LISTED: Final = 1000
 """Refused lines that are told on stderr, and by --json; more are counted."""
@@ -215,6 +222,13 @@ class _Taking:
             header = exact.value(raw.decode())
         except ValueError:
             header = None
+        for magic, (kind, program) in _COMPRESSED.items():
+            if raw.startswith(magic):
+                moved = "" if as_root is None else f" --as-root {output.quoted(as_root)}"
+                raise Failure(
+                    f"{'stdin' if self._file == '-' else self._file} is compressed ({kind})",
+                    f"{program} -c {self._named} | provd import -{moved}",
+                )
         if not isinstance(header, dict) or _HEADER not in header:
             raise Failure(
                 f"{self._file} is no export of provd: its first line is not the header",
@@ -300,6 +314,11 @@ class _Taking:
             self.refused.append({"line": number, **what})
 
     @property
+    def _named(self) -> str:
+        """The file as a shell can be given it; stdin was another one."""
+        return "FILE" if self._file == "-" else output.quoted(self._file)
+
+    @property
     def begun(self) -> bool:
         """Whether anything is known of any line."""
         return bool(self._refused or any(self.counts.values()))
@@ -328,7 +347,10 @@ class _Taking:
             output.warn(f"line {one['line']}: {one['message']} [{one['code']}]")
         if self._refused:
             many = output.count(self._refused, "line was", "lines were")
-            output.complain(f"{many} not taken, all others were", "provd import FILE  # when these lines are mended")
+            output.complain(
+                f"{many} not taken, all others were",
+                f"provd import {self._named}  # when these lines are mended",
+            )
         if self._ended is None:
             output.complain(
                 f"{self._file} was cut short: it has no last line", "provd export > FILE  # again, and import that"

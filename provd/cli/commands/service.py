@@ -5,6 +5,7 @@ Rule: `print` touches nothing. What is done is said; what is not done unasked (l
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pwd
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import __version__, places, services, unitfiles
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import Failure, Group, Usage, connected
 from provd.cli.processes import background, holding, serving
 from provd.services import itself
@@ -79,7 +80,7 @@ def install(roots: tuple[str, ...], where: Systemd | Launchd, *, linger: bool, a
 @_placed
 def uninstall(where: Systemd | Launchd) -> int:
     """Stop the service and remove its file. What provd remembers stays."""
-    with serving.told():
+    with _nothing_to_start(), serving.told():
         before = where.service()
         anything = False
         for line in where.uninstall():
@@ -92,6 +93,19 @@ def uninstall(where: Systemd | Launchd) -> int:
         kept = state or f"/var/lib/provd/{where.user}"
         output.note(f"what it remembers stays in {output.printable(kept)}")
     return 0
+
+
+@contextlib.contextmanager
+def _nothing_to_start() -> Iterator[None]:
+    """Where no manager answers nothing is left to uninstall but a daemon: to start one is no answer to that."""
+    try:
+        yield
+    except Failure as error:
+        told = error.hint.split("\n")
+        ways = [way for way in told if not way.startswith("provd start")]
+        if ways == told:
+            raise
+        raise Failure(error.message, steps.ways(*ways, "provd stop  # ends one that runs in the background")) from None
 
 
 @service.command(name="print", examples=("provd service print", "provd service print --system --user ci"))

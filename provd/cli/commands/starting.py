@@ -189,7 +189,7 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
         if error.kind in holding.NOBODY and error.elsewhere is None:
             raise ProvdUnreachable(
                 error.message,
-                "export PROVD_SOCKET=PATH  # nothing has to be stopped here; of one elsewhere this names the socket",
+                "provd stop --socket PATH  # nothing has to be stopped here; of one elsewhere this names the socket",
                 error.kind,
             ) from None
         raise

@@ -75,7 +75,7 @@ def _digest_command() -> str:
         if shutil.which(command.split(maxsplit=1)[0]):
             return command
     raise Failure(
-        "neither sha256sum nor shasum is here", "export PATH=DIR:$PATH  # with DIR that of sha256sum (coreutils)"
+        "neither sha256sum nor shasum is here", "printenv PATH  # sha256sum (coreutils) is in none of these directories"
     )
 
 
@@ -87,7 +87,8 @@ def _scratch(*, keep: bool) -> Iterator[str]:
         home = tempfile.mkdtemp(prefix="provd-try-", dir=base if len(base) < _LONGEST else "/tmp")  # noqa: S108
     except OSError as error:
         raise Failure(
-            f"no scratch directory can be made: {error}", "TMPDIR=DIR provd try  # with room in DIR"
+            f"no scratch directory can be made: {error}",
+            f"df -h {shlex.quote(os.environ.get('TMPDIR') or '/tmp')}  # $TMPDIR may name a place with more room",  # noqa: S108
         ) from None
     home = os.path.realpath(home)
     try:

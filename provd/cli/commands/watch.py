@@ -128,14 +128,24 @@ def rm(directories: tuple[str, ...], as_json: bool, at: Place) -> int:
                 output.line_json(answer)
             else:
                 real = os.path.realpath(path)
-                _tell_removed(client, real if real in before else path)
+                left = [local_path(root["path"]) for root in answer["roots"]]
+                _tell_removed(client, real if real in before else path, left)
             before = [local_path(root["path"]) for root in answer["roots"]]
     return 0
 
 
-def _tell_removed(client: Client, path: bytes) -> None:
-    """That a directory is not watched any more; where it has entries, that they stay, and how one drops them."""
-    output.note(f"no longer watched: {output.name_of(path)}")
+def _tell_removed(client: Client, path: bytes, left: list[bytes]) -> None:
+    """That a directory is no root any more; where it has entries, that they stay, and how one drops them.
+
+    One that lies in another of those that are `left` is still watched: then only its keys are not meant any more.
+    """
+    outer = hello.holding(left, path)
+    if outer is None:
+        output.note(f"no longer watched: {output.name_of(path)}")
+    else:
+        there = output.name_of(outer)
+        output.note(f"no root of its own any more: {output.name_of(path)}; {there} goes on watching it")
+        output.note(f"  in it the keys of {there} are meant now")
     entries: list[Json] = []
     with contextlib.suppress(ProvdUnreachable, RpcError):  # it is removed, whatever becomes of this
         entries = client.call("entry.list", root=wire_path(path), limit=1)["entries"]
@@ -167,7 +177,7 @@ def ls(as_json: bool, at: Place) -> int:
     elif answer["roots"]:
         _print_table(answer["roots"])
     else:
-        output.note("no roots: provd watch add DIR")
+        output.note("no roots: provd watch add .  # or another directory")
     return 0
 
 

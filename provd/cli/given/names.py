@@ -134,6 +134,12 @@ def watched_around(client: Client) -> bytes | None:
     return hello.holding(roots, here) if here is not None or len(roots) != 1 else roots[0]
 
 
+def watched_below(client: Client) -> list[bytes]:
+    """The watched roots that lie below the current directory; none where that is gone."""
+    here = hello.here()
+    return [] if here is None else [root for root in watched(client) if hello.holding([here], root) is not None]
+
+
 def _told(client: Client) -> dict[str, Any]:
     return client.greeting or client.hello()
 

@@ -237,7 +237,7 @@ def began_in_here(*, was_outside: bool) -> None:
 def watches_any(client: Client) -> None:
     """Says so where nothing is watched."""
     if not client.hello()["roots"]:
-        output.note("nothing is watched yet: provd watch add DIR")
+        output.note("nothing is watched yet: provd watch add .  # or another directory")
 
 
 def same_state(client: Client, at: Place) -> str:

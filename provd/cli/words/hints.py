@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import output, steps
 from provd.cli.given import names
+from provd.cli.words import permissions
 from provd.client import RpcError, local_path
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ _NEXT: Final = {  # by why, where the daemon's hint needs no other words than it
 }
 _WHY: Final = {
     "touched": f"{_CLOCK}  # it was written since the last one: read it again and put it anew, with --fetched-at $c",
-    "unproven": "sha256sum FILE > SUMS  # before it is read again; then put it with --sums SUMS, or --as-of-now",
     "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
     "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",
     "no-active": "provd put KEY --sums SUMS --value-file FILE  # anew: none of its values is active",
@@ -117,6 +117,8 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
         return _UNPROVEN_ENTRY
     if why in _UNREAD and (shut := denied(item, f"then {'put it again' if why == 'unproven' else 'ask again'}")):
         return shut
+    if why == "unproven":
+        return unproven_again([item])
     if why in _WHY:
         return _WHY[why]
     told = str(item.get("hint") or "")
@@ -128,10 +130,23 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
     return steps.pasteable(f"{told}, with --fetched-at $c" if command == _CLOCK and told else told, command)
 
 
+def unproven_again(items: Sequence[dict[str, Any]], then: str = "put") -> str:
+    """What to do about dependencies that nothing shows, all at once: files have sums, of the rest a clock tells.
+
+    `then`: what is done with them afterwards, `put` or `ask`.
+    """
+    told = [names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"") for item in items]
+    files = [permissions.quoted(path) for kind, path in told if kind == b"file"]
+    if len(files) < len(told) or len(files) > _NAMED:
+        timeless = any(kind in names.TIMELESS for kind, _ in told)
+        now = "" if timeless or then != "put" else ", or --as-of-now"
+        return f"{_CLOCK}  # before it is read again; then {then} with --fetched-at $c{now}"
+    now = ", or --as-of-now" if then == "put" else ""
+    return f's=$(sha256sum {" ".join(files)})  # before it is read again; then {then} with --sums - <<< "$s"{now}'
+
+
 def denied(item: dict[str, Any], then: str) -> str:
     """The command that opens what may not be read of a dependency, and `then`; empty where permission does not lack."""
-    from provd.cli.words import permissions  # noqa: PLC0415  (few answers need it)
-
     kind, path = names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"")
     told = [local_path(path) for path in item.get("paths") or []]
     if not told and kind in names.PATH_KINDS and path.startswith(b"/"):
@@ -163,8 +178,20 @@ def uncovered(why: str) -> str:
     return ""
 
 
-def unproven(dep: Any, item: dict[str, Any]) -> tuple[str, str]:
-    """Why a put kept a dependency without proof, and what to do; `item` is its evidence, where there is any."""
-    if item.get("why") == "namespace":  # another way of putting it would show no more
-        return "unknown (namespace)", fault(item)
-    return "nothing shows what was read", fault({"dep": dep, **item, "why": "unproven"})
+def unproven(deps: Sequence[tuple[WirePath, dict[str, Any]]]) -> list[tuple[WirePath, str, str]]:
+    """Why a put kept each dependency without proof, and what to do: one hint for all that are read again at once.
+
+    With each is its evidence, {} where there is none.
+    """
+    items = [{"dep": dep, **item, "why": "unproven"} for dep, item in deps]
+    hinted = [
+        fault(item if told.get("why") != "namespace" else told) for item, (_, told) in zip(items, deps, strict=True)
+    ]
+    plain = [item for item, hint in zip(items, hinted, strict=True) if hint == unproven_again([item])]
+    again = unproven_again(plain)
+    return [
+        (dep, "unknown (namespace)", hint)  # another way of putting it would show no more
+        if told.get("why") == "namespace"
+        else (dep, "nothing shows what was read", again if item in plain else hint)
+        for item, hint, (dep, told) in zip(items, hinted, deps, strict=True)
+    ]

@@ -56,9 +56,10 @@ def unproven(answer: Json) -> Iterator[Remark]:
     if more := answer.get("absent_more"):
         yield Remark(f"absent: {more} more")
     evidence = _evidence(answer)
-    told = [(name, *hints.unproven(name, evidence.get(name, {}))) for name in map(_named, answer.get("unproven") or [])]
+    told = hints.unproven([(dep, evidence.get(_named(dep), {})) for dep in map(_told, answer.get("unproven") or [])])
     last = {hint: at for at, (_, _, hint) in enumerate(told)}
-    for at, (name, why, hint) in enumerate(told):
+    for at, (dep, why, hint) in enumerate(told):
+        name = output.name(dep)
         yield Remark(f"unproven: {name}: {why}", hint if last[hint] == at else "")
     if more := answer.get("unproven_more"):
         yield Remark(f"unproven: {more} more")

@@ -6,12 +6,14 @@ Nothing is asked of the daemon where something was found.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Final
 
 from provd import hello
 from provd.cli import output, steps
-from provd.cli.given import names
+from provd.cli.given import looking, names
+from provd.cli.words import permissions
 from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ Json = dict[str, Any]
 _SHOWN: Final = 3
 _ASKED: Final = 20
 """Roots that are asked whether they hold entries."""
-_ELSEWHERE: Final = "provd ls --root DIR  # another place; provd put keeps an entry here"
+_KEEP: Final = "provd put --help  # keeps an entry here"
 _USUAL: Final = "global"
 """The scope that the documents name; nobody lists all that there are."""
 
@@ -33,11 +35,14 @@ def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Js
     """Of those of some keys that there are no entries of: where they were looked for, and what to do."""
     keys = [key for key, verdict in verdicts if verdict.get("why") == "no-entry"]
     if keys:
+        found: list[str] = []
         output.note(f"no entry {output.printable(output.some(keys, _SHOWN))} in {place_of(client, place)}")
         for key in keys[:_SHOWN]:
             if there := _elsewhere(client, key, place):
                 output.note(f"  {output.printable(key)} is in: {output.some(there, _SHOWN)}")
-        output.advise(_next(client, place))
+                found.append(" ".join(["provd get", output.quoted(key), there[0]]))
+        unwatched = "root" in place and not _is_watched(client, local_path(place["root"]))
+        output.advise(_next(client, place, found or (_others(client, place) if unwatched else []) or [_listing(place)]))
 
 
 def _elsewhere(client: Client, key: str, place: Json) -> list[str]:
@@ -74,17 +79,25 @@ def tell_empty(client: Client, place: Json, *, sifted: bool) -> None:
     full = [root for root in others if root != place.get("root") and _holds_any(client, root)]
     if full:
         output.note(f"  entries are in: {output.some([output.name(root) for root in full], _SHOWN)}")
-    output.advise(_next(client, place))
+    elsewhere = [f"provd ls --root {permissions.quoted(local_path(root))}" for root in full]
+    output.advise(_next(client, place, elsewhere or _others(client, place) or [_KEEP]))
 
 
-def tell_unwatched(client: Client, place: Json) -> None:
-    """Of a directory where something was put because one is in it: that it is in no watched one, if it is so."""
+def tell_no_root(client: Client, place: Json) -> None:
+    """Of a directory where something was put: that it is no watched one, if it is so, and what that means."""
     path = local_path(place["root"])
-    if not _is_watched(client, path):
-        output.note(
-            f"{output.name_of(path)} is in no watched directory: from elsewhere the key is found with --root only"
-        )
-        output.advise("provd watch add .  # then it is found from all below, and the log tells what changed")
+    real = os.path.realpath(path)
+    if real in (roots := names.watched(client)):
+        return
+    outer, here, name = hello.holding(roots, real), hello.here() == real, output.name_of(path)
+    inside = (
+        f"no watched directory of its own, it lies in {output.name_of(outer)}" if outer else "in no watched directory"
+    )
+    output.note(
+        f"{name} is {inside}: {'from elsewhere ' if here and not outer else ''}the key is found with --root only"
+    )
+    add = f"provd watch add {'.' if here else permissions.quoted(path)}"
+    output.advise(f"{add}  # then it is found from all below" + ("" if outer else ", and the log tells what changed"))
 
 
 def _holds_any(client: Client, root: WirePath) -> bool:
@@ -102,12 +115,46 @@ def place_of(client: Client, place: Json) -> str:
     return f"{output.name_of(path)}, which is in no watched directory; roots: {there}"
 
 
-def _next(client: Client, place: Json) -> str:
-    """What to try where nothing was found."""
+def _others(client: Client, place: Json) -> list[str]:
+    """The commands that list what other watched directories have."""
+    others = [root for root in names.watched(client)[:_SHOWN] if wire_path(root) != place.get("root")]
+    return [f"provd ls --root {permissions.quoted(root)}  # another place" for root in others]
+
+
+def _listing(place: Json) -> str:
+    """The command that lists what a place of keys has, which may be the one that was meant."""
     if "scope" in place:
-        return f"{_ELSEWHERE}\nprovd ls --scope NAME"
-    watched = _is_watched(client, local_path(place["root"]))
-    return _ELSEWHERE if watched else steps.ways("provd watch add .", _ELSEWHERE)
+        listing = f"provd ls --scope {output.quoted(str(place['scope']))}"
+    else:
+        listing = f"provd ls --root {permissions.quoted(local_path(place['root']))}"
+    return steps.because(listing, "the keys that are there; provd put keeps another")
+
+
+def _next(client: Client, place: Json, elsewhere: list[str]) -> str:
+    """What to try where nothing was found; `elsewhere`: the commands that show what else there is, the best first."""
+    if "scope" in place:
+        return steps.ways(*elsewhere[:1])
+    path = local_path(place["root"])
+    if _is_watched(client, path):
+        return steps.ways(*elsewhere[:1])
+    here = "." if hello.here() == os.path.realpath(path) else permissions.quoted(path)
+    add = f"provd watch add {here}"
+    gone = _gone(client)
+    old = permissions.quoted(gone) if gone is not None else ""
+    moved = (
+        f"{add} && provd export --root {old} | provd import --as-root {here} -  # if it is {old}, which is gone, moved"
+    )
+    return steps.ways(moved if gone is not None else "", add, *elsewhere[:1])
+
+
+def _gone(client: Client) -> bytes | None:
+    """A watched directory that has entries and is not there any more: it may have been moved."""
+    roots = names.watched(client)[:_ASKED]
+    seen = looking.look(roots)
+    gone = [root for root in roots if root in seen and seen[root].name is None]
+    with contextlib.suppress(ProvdUnreachable, RpcError):  # it was to be of help, and the answer has been given
+        return next((root for root in gone if _holds_any(client, wire_path(root))), None)
+    return None
 
 
 def _is_watched(client: Client, path: bytes) -> bool:

@@ -116,7 +116,7 @@ def _unit(unit: Service) -> str:
 def _roots(answer: Json) -> Iterator[str]:
     roots = answer.get("roots") or []
     if not roots:
-        yield from _row("roots", "none: provd watch add DIR")
+        yield from _row("roots", "none: provd watch add .  # or another directory")
         return
     yield "roots"
     if len(roots) > _SHOWN:  # then those first that are not as they should be

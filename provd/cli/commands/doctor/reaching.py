@@ -184,7 +184,7 @@ def _unit(facts: Facts, it: Service) -> Iterator[Result]:
             "unit.other",
             f"{it.name} runs process {it.pid}, and process {pid} answers here",
             "the unit runs another daemon than the one that this command asks",
-            "provd stop  # ends the one that answers\nexport PROVD_SOCKET=PATH  # that of the unit",
+            "provd stop  # ends the one that answers\nprovd status --socket PATH  # with that of the unit",
         )
     if it.enabled is False:
         yield warn("unit.disabled", f"{it.name} is installed and does not start by itself", "", "provd service install")

@@ -46,7 +46,7 @@ def watched(facts: Facts) -> Iterator[Result]:
     rows = facts.rows("roots")
     if not rows:
         why = "without roots answers are true all the same, but nothing tells what changed, when and by whom"
-        yield warn("roots.none", "nothing is watched", why, "provd watch add DIR")
+        yield warn("roots.none", "nothing is watched", why, "provd watch add .  # or another directory")
         return
     found = [result for row in rows for result in _root(row, rows, facts.now)]
     scanning = sum(roots.word(row, "state") == "scanning" for row in rows)
