@@ -79,6 +79,7 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.words",
         "provd.cli.words.hints",
         "provd.cli.words.nothing",
+        "provd.cli.words.permissions",
         "provd.cli.words.verdicts",
         "provd.client",
         "provd.codes",
