@@ -157,6 +157,12 @@ class Store:
             self._thread = None
         self.environment.close()
 
+    def lose(self, why: str) -> None:
+        """In the loop: nothing more may be built on this store, and nothing more is written; ends the daemon."""
+        if self.lost is None:
+            self.lost = why
+            self.on_lost()
+
     def waits_for_disk(self) -> bool:
         """Whether the writer's thread waits inside the kernel at this moment, for a disk that does not answer.
 
