@@ -1,8 +1,8 @@
 """Whether this daemon still is the one of its state directory: it is as long as the lock that it holds lies there.
 
 Rule: a lock whose file was removed keeps nobody out. Another daemon may then serve the same places and acknowledge
-what this one never hears of, so who finds it gone answers nothing more, binds no socket and ends. It is looked at before
-each request; the kernel's word of it wakes a daemon that nobody asks, and no timer does.
+what this one never hears of, so who finds it gone answers nothing more, binds no socket and ends. It is looked at
+before each request; the kernel's word of it wakes a daemon that nobody asks, and no timer does.
 """
 
 from __future__ import annotations

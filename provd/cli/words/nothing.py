@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from provd import hello
 from provd.cli import output, steps
 from provd.cli.given import names
+from provd.cli.given.looking import real_path
 from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 
 if TYPE_CHECKING:
@@ -112,4 +113,4 @@ def _next(client: Client, place: Json) -> str:
 
 def _is_watched(client: Client, path: bytes) -> bool:
     """Whether a directory lies in a watched one."""
-    return hello.holding(names.watched(client), os.path.realpath(path)) is not None
+    return hello.holding(names.watched(client), real_path(path)) is not None
