@@ -57,7 +57,11 @@ def main(settings: Settings, *, bound: bool) -> None:
         notifier = Notifier.take()
         store = Store(os.path.join(settings.state, places.STORE_NAME), settings.map_size, going_on=notifier.going_on)
         try:
-            run = begin_run(store, settings)
+            try:
+                run = begin_run(store, settings)
+            except errors.StoreDamaged:  # else no start would ever come further
+                store.begin_anew()
+                run = begin_run(store, settings)
             tenure = Tenure(directory, store)
             listening = BoundSocket(settings.socket, directory)
             directory.note_socket(settings.socket)
