@@ -301,6 +301,34 @@ def has_no_room(error: ProvdUnreachable | RpcError) -> bool:
     return error.kind == "closed" if isinstance(error, ProvdUnreachable) else error.code == "limit"
 
 
+def goes(error: ProvdUnreachable | RpcError, state: str, socket: str, timeout: float) -> bool:
+    """Whether a daemon that answers so ends of itself or by another's word, or has ended; it is waited for.
+
+    Raises Failure where it does not end in time.
+    """
+    told = isinstance(error, RpcError) and error.code == background.SHUTDOWN
+    closed = isinstance(error, ProvdUnreachable) and error.kind == "closed" and background.nobody(socket)
+    return (told or closed) and _gone(state, socket, time.monotonic() + timeout)
+
+
+def ends(held: holding.Holder, state: str, timeout: float) -> bool:
+    """Whether the process that holds a lock, and listens nowhere any more, ends within `timeout` seconds."""
+    return held.sure and bool(held.socket) and _gone(state, held.socket, time.monotonic() + timeout)
+
+
+def _gone(state: str, socket: str, deadline: float) -> bool:
+    held = holding.holder(state)
+    if held is None or held.socket != socket:
+        while not background.nobody(socket) and time.monotonic() < deadline:
+            time.sleep(NAP)
+        return background.nobody(socket)
+    with Process(held.pid) as process:
+        if holding.holder(state) == held:  # from here on that number means this very process
+            late = _stays(f"the daemon of {state} ends", held.pid, max(0.0, deadline - time.monotonic()))
+            _wait_for_end(process, held, state, deadline, late)
+    return True
+
+
 def end_unheard(state: str, socket: str, timeout: float) -> bool:
     """Ends the daemon that holds the lock of a state directory and has this socket, by a signal; false where none does.
 
