@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import secrets
 import time
 from collections.abc import Callable
@@ -261,6 +262,18 @@ def _allocate_lock(directory: str) -> None:
         os.close(fd)
 
 
+def _largest(directory: str) -> int | None:
+    """The bytes that this process may write a file to, where the store is about as long; else None."""
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most == resource.RLIM_INFINITY:
+        return None
+    try:
+        size = os.stat(os.path.join(directory, _DATA)).st_size
+    except OSError:
+        size = 0
+    return most if size + _ALMOST_NOTHING > most else None
+
+
 def _is_full(directory: str) -> bool:
     try:
         there = os.statvfs(directory)
@@ -302,6 +315,11 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
         return errors.StoreUnusable(
             f"the store in {directory} cannot be mapped: {text}",
             "ulimit -v unlimited  # at least 2 GiB of address space, then start it again",
+        )
+    if (most := _largest(directory)) is not None and ("File too large" in text or "Input/output error" in text):
+        return errors.StoreFull(
+            f"no file in {directory} may be longer than {most} bytes (ulimit -f): nothing was changed",
+            "ulimit -f unlimited && provd restart  # in the shell, or the unit, that starts it",
         )
     full = "No space left" in text or "quota" in text.lower()
     if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that

@@ -194,11 +194,15 @@ class View(History):
 
     def entry_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Entry | Damaged]]:
         """The rows of active entries from `low` on whose keys start with `prefix`."""
-        return ((key, _read(_entries, value)) for key, value in self._rows("entries", low, prefix))
+        for key, value in self._rows("entries", low, prefix):
+            entry = _read(_entries, value)
+            yield key, entry
 
     def archive_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Archived | Damaged]]:
         """The rows of the archive from `low` on whose keys start with `prefix`."""
-        return ((key, _read(_archived, value)) for key, value in self._rows("archive", low, prefix))
+        for key, value in self._rows("archive", low, prefix):
+            old = _read(_archived, value)
+            yield key, old
 
     def import_row(self, entry_id: EntryId, name: bytes) -> bytes | None:
         """What is kept under that name of what was imported for a key."""

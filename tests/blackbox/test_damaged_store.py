@@ -30,7 +30,7 @@ def _change(daemon: Daemon, table: bytes, key: bytes, value: bytes) -> None:
         db = env.open_db(table, create=False)
         with env.begin(write=True, db=db) as txn:
             row = next(k for k in txn.cursor().iternext(values=False) if k.endswith(key))
-            old = txn.get(row)
+            old = txn.get(row) or b""
             txn.put(row, old.replace(b"value of b", value) if key == b"b" and table == b"values" else value)
 
 
