@@ -28,6 +28,7 @@ from provd.recorder.rootrecords import adding
 from provd.running import Running
 from provd.settings import Settings
 from provd.store import Store, Writer
+from provd.tenure import Tenure
 
 _DESCRIPTORS = 65536
 _LEAST = 64
@@ -56,11 +57,16 @@ def main(settings: Settings, *, bound: bool) -> None:
         notifier = Notifier.take()
         store = Store(os.path.join(settings.state, places.STORE_NAME), settings.map_size, going_on=notifier.going_on)
         try:
-            run = begin_run(store, settings)
-            listening = BoundSocket(settings.socket)
+            try:
+                run = begin_run(store, settings)
+            except errors.StoreDamaged:  # else no start would ever come further
+                store.begin_anew()
+                run = begin_run(store, settings)
+            tenure = Tenure(directory, store)
+            listening = BoundSocket(settings.socket, directory)
             directory.note_socket(settings.socket)
             try:
-                _event_loop(_serve(lambda: Running(settings, store, run, notifier, bound=bound), listening))
+                _event_loop(_serve(lambda: Running(settings, store, run, notifier, tenure, bound=bound), listening))
             finally:
                 # Whoever finds the lock held and the socket gone sends SIGHUP (provd start does): it is late for that.
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)

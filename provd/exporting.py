@@ -17,7 +17,7 @@ from provd.core import errors, params, portable, records
 from provd.core.wire import MAX_LINE
 from provd.resolver import Resolver
 from provd.store import Store
-from provd.store.precedents import After, Precedents
+from provd.store.precedents import After, Harmed, Precedents
 
 MAX_RECORD: Final = MAX_LINE - 64 * 1024
 """Bytes of one precedent: it must fit a line of the answer, and a line of the request that imports it."""
@@ -64,6 +64,10 @@ class Exporting:
                     read += max(precedent, _PASSED)
                     last = at
                     continue
+                if isinstance(precedent, Harmed):
+                    left_out.append(_harmed(precedent, scope))
+                    last = at
+                    continue
                 line = portable.line(precedent, self._clocks.name, precedents.origin)
                 if len(line) > MAX_RECORD:
                     left_out.append(_left_out(precedent, len(line)))
@@ -89,6 +93,13 @@ def _left_out(precedent: portable.Precedent, size: int) -> dict[str, Any]:
     there = precedent.entry
     why = f"it takes {size} bytes, and a line holds {MAX_RECORD}"
     return records.wire_scope(there.id.scope) | {"key": there.id.key, "version": there.version, "why": why}
+
+
+def _harmed(harmed: Harmed, scope: bytes | None) -> dict[str, Any]:
+    entry = harmed.entry
+    where = scope if entry is None else entry.id.scope
+    told = {} if where is None else records.wire_scope(where)
+    return told | {"key": harmed.key, "version": None if entry is None else entry.version, "why": harmed.why}
 
 
 def _after(text: str | None) -> After:

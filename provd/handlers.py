@@ -31,7 +31,7 @@ PROTOCOL: Final = 1
 
 
 class Handlers:
-    """Handles every request of every connection. `shutdown` asks the daemon to stop."""
+    """Handles every request of every connection. `shutdown` asks the daemon to stop, `over` why it may not answer."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Handlers:
         exporting: Exporting,
         importing: Importing,
         shutdown: Callable[[], None],
+        over: Callable[[], errors.StoreUnusable | None],
     ) -> None:
         self._store = store
         self._clocks = clocks
@@ -63,11 +64,12 @@ class Handlers:
         self._exporting = exporting
         self._importing = importing
         self._shutdown = shutdown
+        self._over = over
         self.stopping = False
 
     def at_once(self, connection: Connection, request: Request) -> bytes | None:
         """The JSON of the result of a request that is answered without waiting for anything; None for the others."""
-        if request.method != atonce.METHOD or self.stopping or connection.peer.foreign:
+        if request.method != atonce.METHOD or self.stopping or connection.peer.foreign or self._over():
             return None
         return self._at_once.raw(bytes(request.params)) if isinstance(request.params, msgspec.Raw) else None
 
@@ -75,6 +77,8 @@ class Handlers:
         self, connection: Connection, request: Request
     ) -> Any:
         """The result of a request; raises ProvdError."""
+        if (over := self._over()) is not None:
+            raise over
         asked = params.decode(request.method, request.params)
         if self.stopping:
             raise errors.ShuttingDown("the daemon is stopping", "provd start  # then ask again")

@@ -59,7 +59,7 @@ def holding(roots: list[bytes], path: bytes | None) -> bytes | None:
 def here() -> bytes | None:
     """The current directory's real path; None where it is gone."""
     try:
-        return os.path.realpath(os.getcwdb())
+        return os.getcwdb()  # the system gives it without links; a look at it might hang
     except FileNotFoundError:
         return None
 

@@ -42,6 +42,7 @@ class StateDirectory:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.lock = os.path.join(path, places.LOCK_NAME)
         try:
             os.makedirs(path, mode=0o700, exist_ok=True)
             st = os.stat(path)
@@ -61,7 +62,7 @@ class StateDirectory:
         try:
             if all(map(places.is_ours, names)):  # a directory of others' things keeps its mode
                 os.chmod(path, 0o700)
-            self._fd = open_file(os.path.join(path, places.LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+            self._fd = open_file(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         except OSError as e:
             raise self._unusable(e) from e
         self._lock()
@@ -86,6 +87,23 @@ class StateDirectory:
         except OSError as e:
             os.close(self._fd)
             raise self._unusable(e) from e
+
+    def astray(self) -> errors.StoreUnusable | None:
+        """Why the lock keeps nobody out any more: its file is not the one at its place. None where it is."""
+        held = os.fstat(self._fd)
+        try:
+            there = os.lstat(self.lock)
+        except OSError as e:
+            became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
+        else:
+            if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino):
+                return None
+            became = "another file lies there now"
+        return errors.StoreUnusable(
+            f"the lock of this daemon (pid {os.getpid()}) is not at {self.lock} any more ({became}): another may use "
+            "that state directory, so this one answers nothing more and ends",
+            "provd start  # then ask again",
+        )
 
     def _unusable(self, error: OSError) -> errors.ProvdError:
         if isinstance(error, NotAFile):
@@ -116,13 +134,14 @@ class StateDirectory:
 
 
 class BoundSocket:
-    """A listening Unix socket at `path`, mode 0600, made by the holder of the state directory's lock.
+    """A listening Unix socket at `path`, mode 0600, made by the holder of the state `directory`'s lock.
 
-    Raises StoreUnusable where the path is too long, cannot be bound, or holds something else.
+    Raises StoreUnusable where the path is too long, cannot be bound, or holds something else, or the lock is gone.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, directory: StateDirectory) -> None:
         self.path = path
+        self._directory = directory
         self._identity = (0, 0)
         name = os.fsencode(path)
         if len(name) > MAX_SOCKET_PATH:
@@ -137,8 +156,8 @@ class BoundSocket:
     def again(self) -> socket.socket | None:
         """Another listening socket at the path, where nothing is any more; None where something is.
 
-        The caller still holds the lock of the state directory. Whoever waits at the first one is not turned away: it
-        stays as it is. Raises StoreUnusable. To be called in a thread: it may wait for its turn.
+        Whoever waits at the first one is not turned away: it stays as it is. Raises StoreUnusable. To be called in a
+        thread: it may wait for its turn.
         """
         with self._turn():
             return None if os.path.lexists(self.path) else self._bind()
@@ -208,6 +227,8 @@ class BoundSocket:
         )
 
     def _bind(self) -> socket.socket:
+        if (astray := self._directory.astray()) is not None:
+            raise astray
         listening = socket.socket(socket.AF_UNIX)
         try:
             with contextlib.suppress(OSError):  # Linux makes it with this mode at once; the umask is all threads'

@@ -30,6 +30,7 @@ from provd.showing import BARRIER, Showing, Shown, is_unsaid
 from provd.statistics import Verdicts
 from provd.store import Store
 from provd.store.precedents import Precedents
+from provd.store.reads import is_json
 from provd.watch.base import Uncovered
 from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded
 from provd.witness import newest_record
@@ -94,6 +95,11 @@ class Responder:
                 there = view.entry(entry_id)
                 stored = view.stored(entry_id)
             if there is not None and there.version == judged.entry.version:
+                if not (is_json(stored.value) and is_json(stored.meta)):
+                    raise errors.StoreDamaged(
+                        f"the value of {asked.key!r} is damaged in the store: it is no JSON",
+                        "provd forget KEY  # then put it anew",
+                    )
                 value = {} if stored.value is None else {"value": msgspec.Raw(stored.value)}
                 meta = {} if stored.meta is None else {"meta": msgspec.Raw(stored.meta)}
                 return verdict | value | meta | self._about(judged.entry, asked)
@@ -247,12 +253,13 @@ class Responder:
             leaves = await self._resolver.leaves({*reals, *reals.values()})
             touching = await asyncio.to_thread(self._touching, paths, leaves)
         out: list[dict[str, Any]] = []
+        damaged: list[str] = []
         after = asked.after
         while len(out) < asked.limit:
             with self._store.view() as view:
-                entries = view.entries(scope, asked.prefix, after, _SLICE)
+                entries = view.entries(scope, asked.prefix, after, _SLICE, damaged)
             if not entries:
-                return {"entries": out}
+                return {"entries": out} | _damaged(damaged)
             after = entries[-1].id.key
             await asyncio.sleep(0)  # others are answered between two slices
             kept = [e for e in entries if touching is None or e.id in touching]
@@ -261,7 +268,7 @@ class Responder:
         if len(out) > asked.limit:
             out = out[: asked.limit]
             after = out[-1]["key"]
-        return {"entries": out, "after": after}
+        return {"entries": out, "after": after} | _damaged(damaged)
 
     def _touching(self, paths: set[bytes], leaves: frozenset[bytes]) -> set[EntryId]:
         with self._store.thread_view() as view:
@@ -357,6 +364,10 @@ class Responder:
             below = [lost] if lost is not None or route is None else self._watch.uncovered(route.at)
             places.update({place.path: place for place in below if place is not None})
         return list(places.values())
+
+
+def _damaged(keys: list[str]) -> dict[str, Any]:
+    return {"damaged": keys} if keys else {}
 
 
 def _joined(path: bytes, place: Place, field: str) -> bytes:

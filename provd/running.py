@@ -44,6 +44,7 @@ from provd.store import Store
 from provd.store.files import Files
 from provd.store.migrate import prove, prove_in_time, settle
 from provd.subscriptions import Subscriptions
+from provd.tenure import Tenure
 from provd.trimming import Trimming
 
 log = structlog.get_logger("daemon")
@@ -55,10 +56,13 @@ class Running:
     `bound`: the end of the terminal ends it.
     """
 
-    def __init__(self, settings: Settings, store: Store, run: str, notifier: Notifier, *, bound: bool) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, run: str, notifier: Notifier, tenure: Tenure, *, bound: bool
+    ) -> None:
         self._settings = settings
         self._store = store
         self._run = run
+        self._tenure = tenure
         self._stop = asyncio.Event()
         self._grown = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -104,6 +108,7 @@ class Running:
             Exporting(store, resolver, clocks),
             Importing(store, inquiry, resolver, clocks),
             self._stop.set,
+            tenure.over,
         )
         self._server = Server(self._handlers.handle, self._closed, self._handlers.at_once)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -114,6 +119,7 @@ class Running:
         Hangup(self._hung_up, self._stop.set, bound=bound).listen(loop)
         store.on_lost = self._stop.set
         store.on_commit = self._committed
+        tenure.listen(loop)
 
     async def serve(self, listening: BoundSocket) -> None:
         """Answers until it is told to stop."""
@@ -121,6 +127,7 @@ class Running:
         async with contextlib.AsyncExitStack() as ending:  # a step that fails is raised, and all others are done
             tasks: list[asyncio.Future[None]] = []
             ending.push_async_callback(self._over, tasks)
+            ending.callback(self._tenure.close)
             ending.callback(self._workers.close)
             ending.push_async_callback(self._durable)
             self._servings.append(await self._server.start(listening.socket))
@@ -134,6 +141,8 @@ class Running:
             await self._stop.wait()
 
     async def _hung_up(self) -> None:
+        if self._tenure.over() is not None:
+            return
         await self._listen_again()
         await self._reload()
 

@@ -154,7 +154,9 @@ class Connection(asyncio.Protocol):
             return False
         try:
             result = self._server.at_once(self, request)
-        except Exception:  # it is told by the task that comes to it
+        except errors.ProvdError:  # it is told by the task that comes to it
+            return False
+        except Exception:
             log.exception("shortcut failed", method=request.method)
             return False
         if result is None:

@@ -130,6 +130,8 @@ class Status:
         }
         if (astray := self._store.environment.astray()) is not None:
             told["store"]["unusable"] = astray.message
+        if self._store.damaged is not None:
+            told["store"]["damaged"] = self._store.damaged
         if self._store.environment.set_aside is not None:
             told["set_aside"] = self._store.environment.set_aside
         if (migrated := self._store.migrated()) is not None:

@@ -149,6 +149,12 @@ class StoreUnusable(ProvdError):
     code = "store.unusable"
 
 
+class StoreDamaged(ProvdError):
+    """A row of the store, or a page of it, is not what was written there: what it held is not known."""
+
+    code = "store.damaged"
+
+
 class ShuttingDown(ProvdError):
     """The daemon is stopping and takes no new work."""
 

@@ -22,7 +22,7 @@ from provd import faults
 from provd.core import errors
 from provd.core.records import Gap
 from provd.store import migrate
-from provd.store.environment import DEFAULT_MAP, Environment, full_or_unusable
+from provd.store.environment import DAMAGE, DEFAULT_MAP, Environment, full_or_unusable
 from provd.store.gaps import GapCounts
 from provd.store.reads import View
 from provd.store.writes import Writer
@@ -81,12 +81,19 @@ class Store:
         self.reopened = 0
         self.gaps = GapCounts()
         self.lost: str | None = None
+        self.damaged: str | None = None
+        """What was last met of a page or row that is not as it was written."""
         self.on_lost: Callable[[], None] = lambda: None
         self._reopening = threading.Lock()
         self._settled = 0  # the head before the transaction that is under way
         self._filled: list[tuple[int, Gap]] = []  # the gaps of that transaction
         with self.view() as view:
             self.head = view.head()
+
+    def begin_anew(self) -> None:
+        """Before `start`: sets the store aside, where what a start needs of it is damaged, and begins a new one."""
+        self.environment.begin_anew()
+        self.head = 0
 
     @property
     def log_id(self) -> str:
@@ -109,6 +116,8 @@ class Store:
             view = View(self.environment, txn)
             try:
                 yield view
+            except DAMAGE as e:
+                raise self._told_as(e) from e
             finally:
                 view.release()
 
@@ -129,7 +138,7 @@ class Store:
             raise self._told_as(failed.error) from failed
         self.head = head
         if outcomes[0].error is not None:
-            raise outcomes[0].error
+            raise self._told_as(outcomes[0].error)
         result: T = outcomes[0].result
         return result
 
@@ -156,6 +165,12 @@ class Store:
             self._thread.join()
             self._thread = None
         self.environment.close()
+
+    def lose(self, why: str) -> None:
+        """In the loop: nothing more may be built on this store, and nothing more is written; ends the daemon."""
+        if self.lost is None:
+            self.lost = why
+            self.on_lost()
 
     def waits_for_disk(self) -> bool:
         """Whether the writer's thread waits inside the kernel at this moment, for a disk that does not answer.
@@ -221,9 +236,12 @@ class Store:
 
     def _told_as(self, error: BaseException) -> BaseException:
         """An error as it is told to who waits."""
-        if isinstance(error, lmdb.Error | OSError):
-            return full_or_unusable(error, self.environment.directory)
-        return error
+        if not isinstance(error, (OSError, *DAMAGE)):
+            return error
+        told = full_or_unusable(error, self.environment.directory)
+        if isinstance(told, errors.StoreDamaged):
+            self.damaged = str(error)
+        return told
 
     def _attempt(self, group: list[_Waiting]) -> tuple[list[_Outcome], int]:
         if self.lost is not None:
@@ -280,7 +298,7 @@ class Store:
             if future.done():
                 continue
             if error is not None:
-                future.set_exception(error)
+                future.set_exception(self._told_as(error))
             else:
                 future.set_result(result)
         if moved:

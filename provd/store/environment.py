@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import secrets
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import lmdb
+import msgspec
 
 from provd import ownfile, places
 from provd.core import errors
@@ -57,8 +59,17 @@ _BROKEN: Final = (
 """What LMDB raises of a file that is no store, or no whole one."""
 
 
+_PAGES: Final = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)
+DAMAGE: Final = (lmdb.Error, msgspec.MsgspecError, UnicodeDecodeError)
+"""What may come of a store whose pages or rows are not as they were written."""
+SAVE_REST: Final = (
+    "provd export --all > FILE && provd stop  # saves what can be read; then move it away, start, and import"
+)
+
+
 _DATA: Final = "data.mdb"
-"""The file of an environment, as LMDB names it."""
+_LOCK: Final = "lock.mdb"
+"""The files of an environment, as LMDB names them."""
 _LOCK_BYTES: Final = 8192
 _ALMOST_NOTHING: Final = 16 * 1024 * 1024
 _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
@@ -84,14 +95,24 @@ class Environment:
         try:
             self._open()
         except _BROKEN:
-            self.set_aside = f"{self.directory}{places.UNUSABLE}{time.time_ns()}"
-            os.rename(self.directory, self.set_aside)
-            self._open()
+            self._set_aside()
+
+    def _set_aside(self) -> None:
+        self.set_aside = f"{self.directory}{places.UNUSABLE}{time.time_ns()}"
+        os.rename(self.directory, self.set_aside)
+        self._open()
+
+    def begin_anew(self) -> None:
+        """Sets the store aside, which cannot be used, and opens a new one. No transaction may be open."""
+        self.env.close()
+        self._set_aside()
 
     def _open(self) -> None:
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
             ownfile.check(self._file)
+            if _is_emptied(self.directory):
+                raise lmdb.InvalidError(f"{self._file} was emptied")
             _allocate_lock(self.directory)
             self.env = self._open_map()
             try:
@@ -100,6 +121,7 @@ class Environment:
                 if kept is not None and kept < FORMAT:
                     migrate.migrate(self, kept, FORMAT)
                 self.open_tables(None)
+                self._look_at_edges()
                 self._name_log()
                 self._identity = _identity(self._file)
             except BaseException:
@@ -135,6 +157,14 @@ class Environment:
     def open_tables(self, txn: lmdb.Transaction | None) -> None:
         """Opens the tables and makes those that are missing; inside `txn` where there is one."""
         self.tables = {name: self.env.open_db(name.encode(), txn=txn, **options) for name, options in TABLES.items()}
+
+    def _look_at_edges(self) -> None:
+        """Reads the first and the last row of each table, so that broken pages on the way are met here."""
+        with self.env.begin() as txn:
+            for table in self.tables.values():
+                cursor = txn.cursor(db=table)
+                cursor.first()
+                cursor.last()
 
     def _check_format(self) -> int | None:
         """The store's format, None for a new store; raises VersionMismatch for one that is not known."""
@@ -213,14 +243,35 @@ def _identity(path: str) -> tuple[int, int]:
     return st.st_dev, st.st_ino
 
 
+def _is_emptied(directory: str) -> bool:
+    """Whether a store that was in use has nothing in its file, which LMDB would take for a new one."""
+    try:
+        used = os.stat(os.path.join(directory, _LOCK)).st_size > 0
+        return used and os.stat(os.path.join(directory, _DATA)).st_size == 0
+    except FileNotFoundError:
+        return False
+
+
 def _allocate_lock(directory: str) -> None:
     """Takes the space of LMDB's lock file, which it writes through a mapping: on a full disk that would kill us."""
-    fd = ownfile.open_file(os.path.join(directory, "lock.mdb"), os.O_RDWR | os.O_CREAT)
+    fd = ownfile.open_file(os.path.join(directory, _LOCK), os.O_RDWR | os.O_CREAT)
     try:
         if os.fstat(fd).st_size < _LOCK_BYTES and hasattr(os, "posix_fallocate"):
             os.posix_fallocate(fd, 0, _LOCK_BYTES)
     finally:
         os.close(fd)
+
+
+def _largest(directory: str) -> int | None:
+    """The bytes that this process may write a file to, where the store is about as long; else None."""
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most == resource.RLIM_INFINITY:
+        return None
+    try:
+        size = os.stat(os.path.join(directory, _DATA)).st_size
+    except OSError:
+        size = 0
+    return most if size + _ALMOST_NOTHING > most else None
 
 
 def _is_full(directory: str) -> bool:
@@ -242,9 +293,18 @@ def _sync_names(directory: str) -> None:
                 os.close(fd)
 
 
+def damaged(error: Exception, directory: str) -> errors.StoreDamaged | None:
+    """What an error says that comes of rows or pages which are not as they were written; None of any other."""
+    if not isinstance(error, DAMAGE) or (isinstance(error, lmdb.Error) and not isinstance(error, _PAGES)):
+        return None
+    return errors.StoreDamaged(f"the store in {directory} is damaged: {error}", SAVE_REST)
+
+
 def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
     """What an error of LMDB or of the system means for the user."""
     text = str(error)
+    if (harm := damaged(error, directory)) is not None:
+        return harm
     if isinstance(error, ownfile.NotAFile):
         return errors.StoreUnusable(f"the store in {directory} cannot be used: {error.strerror}", error.hint)
     if isinstance(error, lmdb.MapFullError):
@@ -255,6 +315,11 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
         return errors.StoreUnusable(
             f"the store in {directory} cannot be mapped: {text}",
             "ulimit -v unlimited  # at least 2 GiB of address space, then start it again",
+        )
+    if (most := _largest(directory)) is not None and ("File too large" in text or "Input/output error" in text):
+        return errors.StoreFull(
+            f"no file in {directory} may be longer than {most} bytes (ulimit -f): nothing was changed",
+            "ulimit -f unlimited && provd restart  # in the shell, or the unit, that starts it",
         )
     full = "No space left" in text or "quota" in text.lower()
     if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that

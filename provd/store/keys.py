@@ -123,6 +123,11 @@ def parted(entry_key_: bytes) -> tuple[bytes, str | None]:
     return entry_key_[:_NUMBER], entry_key_[_NUMBER:].decode() if whole else None
 
 
+def shown(entry_key_: bytes) -> str:
+    """The key that an `entry_key` was made of, as far as it holds it, whatever became of its bytes."""
+    return entry_key_[_NUMBER : _NUMBER + _SHORT].decode("utf-8", "backslashreplace")
+
+
 def path_key(path: bytes) -> bytes:
     """The key of a path, in path order as far as it fits."""
     return path[:ORDERED]

@@ -15,8 +15,8 @@ from provd.core import clock
 from provd.core.entry import Entry, EntryId
 from provd.core.portable import Origin, Precedent
 from provd.store import keys
-from provd.store.keys import Waits
-from provd.store.reads import View
+from provd.store.keys import Archived, Waits
+from provd.store.reads import Damaged, View, is_json
 from provd.store.writes import Writer
 
 _MAX_ROW: Final = 500
@@ -58,13 +58,37 @@ _waiter: Final = msgspec.msgpack.Decoder(EntryId).decode
 _waits: Final = msgspec.msgpack.Decoder(Waits).decode
 
 
+class Harmed(msgspec.Struct, frozen=True):
+    """A precedent that cannot be told: its key as far as that is known, why, and its entry where that can be read."""
+
+    key: str
+    why: str
+    entry: Entry | None = None
+
+
+Told = Precedent | Harmed
+_DAMAGED: Final = "it is damaged in the store"
+
+
+def _whole(told: Precedent) -> Told:
+    if is_json(told.value) and is_json(told.meta):
+        return told
+    return Harmed(told.entry.id.key, _DAMAGED, told.entry)
+
+
+def _archived(old: Archived | Damaged, key: str) -> Told:
+    if isinstance(old, Damaged):
+        return Harmed(key, _DAMAGED)
+    return _whole(Precedent(old.entry, old.value, old.meta, old.reason))
+
+
 class Precedents:
     """The precedents of one view."""
 
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def after(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent | int]]:
+    def after(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Told | int]]:
         """All precedents (None: of every scope) after `last`, each with what says that it was read.
 
         A number in place of one tells the bytes of what was read and is none of these.
@@ -74,7 +98,7 @@ class Precedents:
             last = After(orphans=True, began=last.began)
         yield from self._orphans(scope, last.row, last.began)
 
-    def _of_entries(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Precedent]]:
+    def _of_entries(self, scope: bytes | None, last: After) -> Iterator[tuple[After, Told]]:
         view = self._view
         prefix = b"" if scope is None else view.scope_number(scope)
         if prefix is None:
@@ -84,20 +108,31 @@ class Precedents:
             if row == last.row:
                 after = last.position
             else:
-                stored = view.stored(entry.id)
-                yield After(row, began=last.began), Precedent(entry, stored.value, stored.meta)
+                yield After(row, began=last.began), self._active(row, entry)
             for key, old in view.archive_rows(keys.short_hash(row) + clock.key(after + 1), keys.short_hash(row)):
                 at = After(row, clock.position(key[16:]), began=last.began)
-                yield at, Precedent(old.entry, old.value, old.meta, old.reason)
+                yield at, _archived(old, keys.shown(row))
 
-    def _orphans(self, scope: bytes | None, last: bytes, began: int) -> Iterator[tuple[After, Precedent | int]]:
+    def _active(self, row: bytes, entry: Entry | Damaged) -> Told:
+        if isinstance(entry, Damaged):
+            return Harmed(keys.shown(row), _DAMAGED)
+        try:
+            stored = self._view.stored(entry.id)
+        except msgspec.MsgspecError:
+            return Harmed(entry.id.key, _DAMAGED, entry)
+        return _whole(Precedent(entry, stored.value, stored.meta))
+
+    def _orphans(self, scope: bytes | None, last: bytes, began: int) -> Iterator[tuple[After, Told | int]]:
         """What is archived under keys that had nothing active at `began`: of each other key only one row is read."""
         while (row := next(self._view.archive_rows(last + b"\0", b""), None)) is not None:
             last, old = row
+            if isinstance(old, Damaged):
+                yield After(last, orphans=True, began=began), Harmed("", _DAMAGED)
+                continue
             there = old.entry.id
             active = self._view.entry(there)
             if scope in {None, there.scope} and (active is None or active.version > began):
-                yield After(last, orphans=True, began=began), Precedent(old.entry, old.value, old.meta, old.reason)
+                yield After(last, orphans=True, began=began), _archived(old, there.key)
             else:
                 last = last[:16] + _PAST
                 yield After(last, orphans=True, began=began), len(old.value or b"") + len(old.meta or b"")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import msgspec
 
@@ -29,8 +29,28 @@ _answers: Final = msgspec.msgpack.Decoder(Answered)
 _roots: Final = msgspec.msgpack.Decoder(Root)
 
 
+T = TypeVar("T")
 MAX_BATCH: Final = 2 * 1024 * 1024
 """Bytes of records that are read at once: as JSON they still fit a line."""
+
+
+class Damaged(msgspec.MsgspecError):
+    """A row that cannot be read, in place of what it held."""
+
+
+def _read(decoder: msgspec.msgpack.Decoder[T], value: bytes) -> T | Damaged:
+    try:
+        return decoder.decode(value)
+    except (msgspec.MsgspecError, ValueError) as e:
+        return Damaged(str(e))
+
+
+def is_json(raw: bytes | None) -> bool:
+    """Whether a value or meta of the store is one JSON value in UTF-8 still, or nothing."""
+    try:
+        return raw is None or bool(raw.decode() and msgspec.json.decode(raw, type=msgspec.Raw))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
 
 
 class View(History):
@@ -104,7 +124,10 @@ class View(History):
     def entry(self, entry_id: EntryId) -> Entry | None:
         """The active entry, None where there is none."""
         key = self.entry_key(entry_id)
-        return None if key is None else self._entry_at(key)
+        try:
+            return None if key is None else self._entry_at(key)
+        except (msgspec.MsgspecError, ValueError) as e:
+            raise Damaged(f"the entry {entry_id.key!r} cannot be read: {e}") from None
 
     def entry_row(self, entry_id: EntryId) -> bytes | None:
         """The row of the active entry as it lies in the store: equal rows are the same entry, put or renewed once."""
@@ -115,7 +138,10 @@ class View(History):
         """The value and meta of an active entry."""
         key = self.entry_key(entry_id)
         data = None if key is None else self._get("values", key)
-        return Stored(None, None) if data is None else _stored.decode(data)
+        try:
+            return Stored(None, None) if data is None else _stored.decode(data)
+        except (msgspec.MsgspecError, ValueError) as e:
+            raise Damaged(f"the value of {entry_id.key!r} cannot be read: {e}") from None
 
     def members(self, entry_id: EntryId, index: int) -> tuple[Member, ...] | None:
         """What the entry's set number `index` held when it was kept, None where that is not known."""
@@ -134,29 +160,49 @@ class View(History):
             for _, value in self._rows("archive", prefix + clock.key(since), prefix):
                 yield _archived.decode(value)
 
-    def entries(self, scope: bytes, prefix: str, after: str | None, limit: int) -> list[Entry]:
-        """Up to `limit` active entries of a scope, in order, whose keys start with `prefix` and come after `after`."""
+    def entries(
+        self, scope: bytes, prefix: str, after: str | None, limit: int, damaged: list[str] | None = None
+    ) -> list[Entry]:
+        """Up to `limit` active entries of a scope, in order, whose keys start with `prefix` and come after `after`.
+
+        The keys of rows that cannot be read are added to `damaged`.
+        """
         number = self.scope_number(scope)
         if number is None:
             return []
         low = keys.entry_key(number, prefix.encode())[: 4 + 470]
         past = None if after is None else keys.entry_key(number, after.encode())
         rows = self._rows("entries", max(low, past or b""), low)
-        found = (_entries.decode(value) for key, value in rows if key != past)
-        return list(islice((e for e in found if e.id.key.startswith(prefix)), limit))
+        found: list[Entry] = []
+        for key, value in rows:
+            if key == past:
+                continue
+            if isinstance(entry := _read(_entries, value), Damaged):
+                if damaged is None:
+                    raise entry
+                damaged.append(keys.shown(key))
+            elif entry.id.key.startswith(prefix):
+                found.append(entry)
+            if len(found) == limit:
+                break
+        return found
 
     def all_entries(self) -> Iterator[Entry]:
         """Every active entry."""
         for _, value in self._rows("entries"):
             yield _entries.decode(value)
 
-    def entry_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Entry]]:
+    def entry_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Entry | Damaged]]:
         """The rows of active entries from `low` on whose keys start with `prefix`."""
-        return ((key, _entries.decode(value)) for key, value in self._rows("entries", low, prefix))
+        for key, value in self._rows("entries", low, prefix):
+            entry = _read(_entries, value)
+            yield key, entry
 
-    def archive_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Archived]]:
+    def archive_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Archived | Damaged]]:
         """The rows of the archive from `low` on whose keys start with `prefix`."""
-        return ((key, _archived.decode(value)) for key, value in self._rows("archive", low, prefix))
+        for key, value in self._rows("archive", low, prefix):
+            old = _read(_archived, value)
+            yield key, old
 
     def import_row(self, entry_id: EntryId, name: bytes) -> bytes | None:
         """What is kept under that name of what was imported for a key."""
@@ -260,7 +306,12 @@ class View(History):
     def answered(self, about: bytes, op: str) -> Answered | None:
         """The first answer to an op."""
         data = self._get("ops", keys.op_key(about, op))
-        return None if data is None else _answers.decode(data)
+        if data is None:
+            return None
+        told = _answers.decode(data)
+        if not is_json(told.answer):
+            raise Damaged(f"the first answer to the op {op!r} is no JSON")
+        return told
 
     # judging
 

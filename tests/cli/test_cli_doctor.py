@@ -63,6 +63,13 @@ _TOLD: list[tuple[str, str, Json, str, str]] = [
         "was moved",
         "provd restart && provd import FILE",
     ),
+    (
+        "store.damaged",
+        "fail",
+        {"store": {"damaged": "mdb_get: MDB_CORRUPTED"}},
+        "not as it was written",
+        "provd export --all",
+    ),
     ("store.reopened", "warn", {"store": {"reopened": 2}}, "opened again 2 times", "dmesg"),
     ("store.map", "warn", {"bytes": 900 * 1024**2, "store": {"map_bytes": 1024**3}}, "900.0 MiB", "map_gib = 2"),
     ("roots.none", "warn", {"roots": []}, "nothing is watched", "provd watch add ."),

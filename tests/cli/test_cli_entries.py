@@ -292,3 +292,12 @@ def test_forget(cli: Cli) -> None:
     assert [json.loads(line) for line in told] == answers
     assert cli.fake.params_of("entry.forget") == {"key": "b", "scope": "s"}
     assert cli("forget", code=2).out == ""
+
+
+def test_entries_that_are_damaged_in_the_store_are_named_and_the_rest_is_listed(cli: Cli) -> None:
+    cli.fake.answers["entry.list"] = {"entries": [_entry("a")], "damaged": ["b"]}
+
+    got = cli("ls", code=5)
+
+    assert got.out.split()[-1] == "a"
+    assert got.err == "provd: damaged in the store, and left out: b\n  next: provd forget KEY\n"

@@ -20,6 +20,24 @@ _COMMANDS = [
     ["put", "k", "--as-of-now", "--dep", "hung/d/../f", "--dep", "hung/e/../f"],
     ["check", "--fetched-at", "c:1", "--dep", "tree:hung", "--dep", "glob:hung/d/*"],
 ]
+_LOOKS = [
+    "permissions.closed([hung]) == []",
+    "permissions.opening([hung]).startswith('chmod u+rX ')",
+    "looking.real_path(hung) == hung",
+    "not looking.is_directory(hung)",
+    "serving.directories([os.fsdecode(hung)]) == (hung,)",
+    "present.absence('file:' + os.fsdecode(hung)) == 'does not exist'",
+    "not serving.keeps(types.SimpleNamespace(call=lambda _: {'state': '/s'}), os.fsdecode(hung))",
+]
+"""What answers and refusals are put into words with, each by a process of its own: it looks once."""
+_LOOK = """
+import os, sys, types
+from provd.cli.given import looking, present
+from provd.cli.processes import serving
+from provd.cli.words import permissions
+hung = os.fsencode(sys.argv[1])
+sys.exit(0 if {look} else 9)
+"""
 
 
 def run(home: str) -> None:
@@ -28,14 +46,15 @@ def run(home: str) -> None:
     hung = Hung(f"{home}/hung")
     hung.hangs = True
     code, environment = 0, clean_environment(home, {"PROVD_SOCKET": f"{home}/nobody"})
-    for command in _COMMANDS:
-        words = [sys.executable, "-m", "provd", *command]
+    asked = [([sys.executable, "-m", "provd", *command], 3) for command in _COMMANDS]
+    asked += [([sys.executable, "-c", _LOOK.format(look=look), f"{home}/hung/f2"], 0) for look in _LOOKS]
+    for words, wanted in asked:
         with open(f"{home}/said", "w+b") as said:  # no pipe: whoever is left behind would hold it
             done = subprocess.run(words, cwd=home, env=environment, check=False, timeout=HANG, stdout=said, stderr=said)
             said.seek(0)
             told = said.read()
-            if done.returncode != 3 or b"Traceback" in told:
-                os.write(2, b"%d: %b" % (done.returncode, told))
+            if done.returncode != wanted or b"Traceback" in told:
+                os.write(2, b"%a %d: %b" % (words, done.returncode, told))
                 code = 1
     seen = looking.look([os.fsencode(home), f"{home}/hung/x".encode(), b"/"])
     if list(seen) != [os.fsencode(home)] or looking.look([b"/"]):

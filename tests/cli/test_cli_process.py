@@ -151,6 +151,13 @@ def test_closed_streams(fake: FakeDaemon, word: str, code: int) -> None:
     assert _in_a_shell(fake, "check k <&- >&- 2>&-").returncode == 5
 
 
+def test_a_stdin_that_was_closed_is_what_cannot_be_read(fake: FakeDaemon) -> None:
+    got = _in_a_shell(fake, "import - <&-")
+
+    assert got.returncode == 2
+    assert b"cannot read stdin: Bad file descriptor" in got.stderr
+
+
 @pytest.mark.parametrize("options", ["", "--json"])
 @pytest.mark.parametrize("value", ["text", "", "long" * 10_000, 7, None])
 def test_a_value_that_a_closed_stdout_cannot_take(fake: FakeDaemon, value: object, options: str) -> None:

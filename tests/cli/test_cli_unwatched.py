@@ -70,7 +70,7 @@ def test_of_many_places_some_are_named_at_a_time() -> None:
 def test_what_belongs_to_another_is_left_out_or_opened_by_root(monkeypatch: pytest.MonkeyPatch) -> None:
     me = os.geteuid() or 1000
     monkeypatch.setattr(os, "geteuid", lambda: me)
-    monkeypatch.setattr(os, "lstat", lambda _: SimpleNamespace(st_uid=me + 1))
+    monkeypatch.setattr(os, "lstat", lambda _: SimpleNamespace(st_uid=me + 1, st_mode=0o40700))
     monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="ann"))
 
     fix = _fix(b"/r/a", roots=[_row(b"/r")])

@@ -27,8 +27,8 @@ CONTRACT: Final = frozenset(
     }
 )
 """The codes that the contract lists."""
-BESIDE: Final = frozenset({"parse", "request", "method", "params", "internal", "store.unusable"})
-"""JSON-RPC's own errors, and one that only a start can give."""
+BESIDE: Final = frozenset({"parse", "request", "method", "params", "internal", "store.unusable", "store.damaged"})
+"""JSON-RPC's own errors, and what becomes of the store's own files."""
 NUMBERS: Final = {"parse": -32700, "request": -32600, "method": -32601, "params": -32602, "internal": -32603}
 
 

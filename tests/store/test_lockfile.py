@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import tempfile
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -173,9 +174,15 @@ def path(place: str) -> str:
     return os.path.join(place, "run", "s")
 
 
+def listening(path: str) -> BoundSocket:
+    """A socket of a daemon whose lock is where it should be."""
+    held: Any = SimpleNamespace(astray=lambda: None)
+    return BoundSocket(path, held)
+
+
 @contextlib.contextmanager
 def bound(path: str) -> Iterator[BoundSocket]:
-    made = BoundSocket(path)
+    made = listening(path)
     try:
         yield made
     finally:
@@ -218,13 +225,13 @@ def test_a_socket_path_of_107_bytes_is_taken_and_a_longer_one_refused(place: str
     with bound(longest) as made:
         made.socket.listen()
         assert connects(longest)
-    assert "108" in unusable(BoundSocket, longest + "x").message
+    assert "108" in unusable(listening, longest + "x").message
 
 
 def test_the_length_of_a_socket_path_is_in_bytes(place: str) -> None:
     path = os.path.join(place, "\u00e4" * 50)
     assert len(path) < 107 < len(os.fsencode(path))
-    unusable(BoundSocket, path)
+    unusable(listening, path)
 
 
 @pytest.mark.parametrize("what", ["file", "directory", "link to nothing", "link to a socket", "pipe"])
@@ -245,7 +252,7 @@ def test_what_is_no_socket_is_left_alone(path: str, what: str) -> None:
             os.mkfifo(path)
     before = os.lstat(path)
     names = os.listdir(os.path.dirname(path))
-    assert path in unusable(BoundSocket, path).message
+    assert path in unusable(listening, path).message
     after = os.lstat(path)
     assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)
     assert os.listdir(os.path.dirname(path)) == names
@@ -255,7 +262,7 @@ def test_a_socket_that_somebody_listens_on_is_left_alone(path: str) -> None:
     with bound(path) as living:
         living.socket.listen()
         inode = os.stat(path).st_ino
-        unusable(BoundSocket, path)
+        unusable(listening, path)
         assert os.stat(path).st_ino == inode
         assert connects(path)
 
@@ -266,7 +273,7 @@ def test_a_socket_that_cannot_be_asked_is_left_alone(path: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(path)
         inode = os.stat(path).st_ino
-        unusable(BoundSocket, path)
+        unusable(listening, path)
         assert os.stat(path).st_ino == inode
 
 
@@ -283,7 +290,7 @@ def test_a_stale_socket_is_replaced(path: str) -> None:
 def test_a_socket_directory_that_cannot_be_made_is_refused(place: str) -> None:
     with open(os.path.join(place, "file"), "wb"):
         pass
-    unusable(BoundSocket, os.path.join(place, "file", "s"))
+    unusable(listening, os.path.join(place, "file", "s"))
 
 
 def test_a_socket_is_removed_by_who_made_it(path: str) -> None:
@@ -316,11 +323,11 @@ def test_a_locked_socket_directory_is_waited_for_a_while(path: str, monkeypatch:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     directory = os.open(os.path.dirname(path), os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_SH)
-    assert "is locked" in unusable(BoundSocket, path).message
+    assert "is locked" in unusable(listening, path).message
     os.close(directory)
-    listening = BoundSocket(path)
-    listening.socket.close()
-    listening.remove()
+    made = listening(path)
+    made.socket.close()
+    made.remove()
 
 
 def test_who_gives_the_lock_back_is_not_in_it_any_more(place: str) -> None:
@@ -328,3 +335,17 @@ def test_who_gives_the_lock_back_is_not_in_it_any_more(place: str) -> None:
     directory.note_socket("/s")
     directory.release()
     assert os.path.getsize(os.path.join(place, "state", "lock")) == 0
+
+
+def test_who_lost_the_lock_binds_no_socket(place: str, path: str) -> None:
+    directory = StateDirectory(os.path.join(place, "state"))
+    made = BoundSocket(path, directory)
+    os.unlink(path)
+    os.unlink(directory.lock)
+    assert "it was removed or moved" in unusable(made.again).message
+    assert "it was removed or moved" in unusable(BoundSocket, path, directory).message
+    StateDirectory(directory.path).release()
+    assert "another file lies there now" in unusable(made.again).message
+    assert not os.path.lexists(path)
+    made.socket.close()
+    directory.release()

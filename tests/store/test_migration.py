@@ -317,7 +317,7 @@ def test_a_store_that_is_not_whole_keeps_the_copy(directory: str, monkeypatch: p
         raise lmdb.CorruptedError("a page is damaged")
 
     monkeypatch.setattr("provd.store.rows.Rows.walk", walk)
-    with pytest.raises(lmdb.CorruptedError):
+    with pytest.raises(errors.StoreDamaged, match="a page is damaged"):
         settled(directory, "two")
     monkeypatch.undo()
     assert names_beside(directory) == ["store", "store.format-1"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from storing import RUN, appending, crashing_late, gap, in_loop, log_of, opened,
 from provd.core import clock, errors, records
 from provd.core.records import ALL, Gap
 from provd.store import Store, Writer
-from provd.store.environment import FORMAT, TABLES
+from provd.store.environment import FORMAT, TABLES, full_or_unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,3 +189,14 @@ def test_nobody_else_may_read_the_store(directory: str) -> None:
         os.umask(before)
     assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
     assert {stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) for name in os.listdir(directory)} == {0o600}
+
+
+@pytest.mark.parametrize("text", ["mdb_txn_commit: Input/output error", "mdb_put: File too large"])
+def test_a_file_that_may_not_grow_is_told_as_that(directory: str, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    with opened(directory):
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
+        told = full_or_unusable(lmdb.Error(text), directory)
+        assert isinstance(told, errors.StoreFull)
+        assert "ulimit -f" in told.message
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 40, 1 << 40))
+        assert isinstance(full_or_unusable(lmdb.Error(text), directory), errors.StoreUnusable)

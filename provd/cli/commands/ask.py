@@ -157,7 +157,10 @@ def get(
     as_json: bool,
     at: Place,
 ) -> int:
-    """The value of an entry, where it may be used. Text comes as it was put, all else as JSON."""
+    """The value of an entry, where it may be used. Text comes as it was put, all else as JSON.
+
+    It is data: on a terminal too it goes out raw, control sequences with it; | cat -v shows those.
+    """
     where = names.Scope(root, scope)
     manner = asking.manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
     with at.connect(asking.patience(timeout_ms), ExactClient) as client:

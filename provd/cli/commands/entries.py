@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from provd import codes
 from provd.cli import output
 from provd.cli.command import (
     WORK_PATIENCE,
@@ -39,6 +40,7 @@ Json = dict[str, Any]
 
 _PAGE: Final = 1000
 _SHOWN: Final = 3
+_NAMED: Final = 10
 _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a path to it instead")
 
 
@@ -220,6 +222,7 @@ def ls(
         touching=None if touching is None else names.path(touching),
     )
     left, sifted, any_there = limit, bool(asked), False
+    damaged: dict[str, None] = {}
     with at.connect(WORK_PATIENCE) as client:
         place = where.params(client)
         asked |= place
@@ -227,12 +230,16 @@ def ls(
             page = client.call("entry.list", **asked, limit=_PAGE if left is None else min(left, _PAGE))
             _print_page(page, as_json)
             any_there = any_there or bool(page["entries"])
+            damaged |= dict.fromkeys(page.get("damaged") or ())
             left = None if left is None else left - len(page["entries"])
             if page.get("after") is None or (left is not None and left <= 0):
                 break
             asked["after"] = page["after"]
-        if not any_there and not as_json:
+        if not any_there and not damaged and not as_json:
             nothing.tell_empty(client, place, sifted=sifted)
+    if damaged:
+        output.complain(f"damaged in the store, and left out: {output.some(list(damaged), _NAMED)}", "provd forget KEY")
+        return codes.REFUSED
     return 0
 
 

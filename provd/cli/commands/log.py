@@ -5,7 +5,6 @@ Rule: whoever reads a stretch of the log is told whether it is whole.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ import click
 from provd.cli import output
 from provd.cli.command import WORK_PATIENCE, Command, connected, json_option
 from provd.cli.given import names
+from provd.cli.given.looking import real_paths
 from provd.cli.screens.following import Follower, Subscription
 from provd.cli.screens.screen import Screen
 from provd.cli.words import records
@@ -180,7 +180,7 @@ def _log(client: Client, start: str | None, last: int, asked: Json, *, as_json: 
 def _real(paths: tuple[str, ...]) -> list[bytes]:
     """The paths as they were named, and as records name them."""
     named = [names.absolute(path) for path in paths]
-    return [*named, *map(os.path.realpath, named)]
+    return [*named, *real_paths(named)]
 
 
 def _latest(client: Client, last: int, asked: Json) -> tuple[list[Json], str]:

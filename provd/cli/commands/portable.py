@@ -167,9 +167,13 @@ def import_(file: str, as_root: str | None, as_json: bool, at: Place) -> int:
     """
     with _opened(file) as source, at.connect(WORK_PATIENCE, LineClient) as client:
         taking = _Taking(client, source, file)
-        taking.header(as_root)
         try:
+            taking.header(as_root)
             taking.run()
+        except OSError as error:
+            if taking.begun:
+                _print_taken(taking, as_json)
+            raise unreadable("", file, error) from None
         except (RpcError, ProvdUnreachable) as error:
             if isinstance(error, RpcError) and not taking.begun:
                 raise

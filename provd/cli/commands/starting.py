@@ -65,9 +65,14 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
     socket = places.socket_path(at.socket, at.state)
     client = background.reached(socket, timeout) or _rebound(at, socket, timeout)
     if client is not None:
-        with client:
-            serving.already(client, at, directories, backend)
-        return 0
+        try:
+            with client:
+                serving.already(client, at, directories, backend)
+        except (ProvdUnreachable, RpcError) as error:
+            if not serving.goes(error, places.state_dir(at.state), socket, timeout):
+                raise
+        else:
+            return 0
     service = serving.meant(socket)
     if service is None:
         serving.alone(socket, at)
@@ -111,10 +116,27 @@ def _stop(timeout: float, at: Place) -> str:
     try:
         with _there(at, socket, timeout) as client:
             serving.end(client, timeout, state)
+    except _Ended:
+        pass
     except (ProvdUnreachable, RpcError) as error:
-        if not serving.has_no_room(error) or not serving.end_unheard(state, socket, timeout):
+        if not serving.goes(error, state, socket, timeout) and not (
+            serving.has_no_room(error) and serving.end_unheard(state, socket, timeout)
+        ):
             raise
     return "stopped"
+
+
+class _Ended(Exception):
+    """The daemon that was meant was ending, and has ended."""
+
+
+def _end(client: Client, timeout: float, state: str) -> None:
+    """Ends the daemon that answers, or waits for the end that another told it; raises what `serving.end` does."""
+    try:
+        serving.end(client, timeout, state)
+    except (ProvdUnreachable, RpcError) as error:
+        if not serving.goes(error, state, client.path, timeout):
+            raise
 
 
 @click.command(cls=Command, examples=("provd restart                  # after an upgrade",))
@@ -143,15 +165,20 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
                 was_outside = serving.is_outside(client)
                 if service is None:  # what it could not start again is not ended
                     holding.must_be_own(state)
-                serving.end(client, timeout, state)
-                done = "restarted"
-        elif service is None and (client := _elsewhere(at, socket, timeout)) is not None:
-            with client:
-                was_outside = serving.is_outside(client)
-                serving.end(client, timeout, state)
+                _end(client, timeout, state)
                 done = "restarted"
         elif service is None:
-            serving.alone(socket, at)
+            try:
+                client = _elsewhere(at, socket, timeout)
+            except _Ended:
+                client, done = None, "restarted"
+            if client is not None:
+                with client:
+                    was_outside = serving.is_outside(client)
+                    _end(client, timeout, state)
+                    done = "restarted"
+            else:
+                serving.alone(socket, at)
     if service is None:
         wanted = background.Wanted(state, socket, directories, backend)
         _in_the_background(wanted, at, timeout, done, was_outside=was_outside)
@@ -205,8 +232,8 @@ def _rebound(at: Place, socket: str, timeout: float) -> Client | None:
 def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     """Where nobody answers at the socket: the daemon that holds the lock of the state directory, None for none.
 
-    One that starts just now is waited for. Raises Failure where that one does not answer either, or where it is not
-    sure that it is meant.
+    One that starts just now is waited for. Raises _Ended where it ended meanwhile, Failure where it does not answer
+    either, or where it is not sure that it is meant.
     """
     state = places.state_dir(at.state)
     chosen = places.socket_place(at.socket, at.state).source in _CHOSEN
@@ -222,6 +249,8 @@ def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     if client is None and (client := serving.rebound(state, timeout)) is not None and held.socket == socket:
         return client
     if client is None:
+        if held.socket == socket and serving.ends(held, state, timeout):
+            raise _Ended
         raise background.silent(held, state)
     if at.state is None and held.socket != socket:
         client.close()

@@ -6,7 +6,6 @@ Rule: a directory is named as in the current directory; the daemon keeps its rea
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from provd import hello
 from provd.cli import output, steps
 from provd.cli.command import Command, Failure, Group, connected, given, json_option
 from provd.cli.given import names
+from provd.cli.given.looking import real_path
 from provd.cli.words import hints, permissions, roots
 from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
 from provd.ignoring import DEFAULT_PATTERNS
@@ -72,7 +72,7 @@ def _added(client: Client, found: list[Json], path: bytes) -> list[Json]:
 
     Where the daemon sees other files than this command it may have another real path there: then it is all of them.
     """
-    named = {path, os.path.realpath(path)}
+    named = {path, real_path(path)}
     added = [root for root in found if local_path(root["path"]) in named]
     if added or client.call("daemon.status").get("foreign"):
         return added or found
@@ -127,7 +127,7 @@ def rm(directories: tuple[str, ...], as_json: bool, at: Place) -> int:
             if as_json:
                 output.line_json(answer)
             else:
-                real = os.path.realpath(path)
+                real = real_path(path)
                 left = [local_path(root["path"]) for root in answer["roots"]]
                 _tell_removed(client, real if real in before else path, left)
             before = [local_path(root["path"]) for root in answer["roots"]]
@@ -159,7 +159,7 @@ def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
     """The refusal to remove what is no root, with the root that it lies in."""
     if error.code != "root.missing":
         return error
-    holder = hello.holding(watched, os.path.realpath(path))
+    holder = hello.holding(watched, real_path(path))
     inside = "" if holder is None else f"provd watch rm {permissions.quoted(holder)}  # the root that it lies in"
     hint = steps.ways(inside, "provd watch ls  # lists the roots")
     return hints.Advised(error.code, error.message, hint, error.data)

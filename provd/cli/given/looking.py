@@ -17,23 +17,35 @@ import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 BOUND: Final = 0.3
 """Seconds for which all looks of this process may hang, together."""
 _DESCRIPTORS: Final = 1024
 """More than a command has open."""
-_ROW: Final = struct.Struct("ii")
+_PIECE: Final = 65536
+_SIZE: Final = struct.Struct("i")
+"""What comes before each thing that the child tells: its bytes, or that it could not be seen."""
+_ROW: Final = struct.Struct("iiqB")
 _NOTHING: Final = -1
 _UNSEEN: Final = -2
+_READABLE: Final = 1
+_ENTERED: Final = 2
 _hung = False
 
 
 class Seen(NamedTuple):
-    """The modes at a path: that of the name itself, and that of what it leads to; None for what is not there."""
+    """The modes at a path: that of the name itself, and that of what it leads to; None for what is not there.
+
+    `owner` is the user that the name belongs to (-1 where it is not there); `readable` and `entered` tell what this
+    user may do with what it leads to: read it; search it, where it is a directory.
+    """
 
     name: int | None
     end: int | None
+    owner: int = -1
+    readable: bool = False
+    entered: bool = False
 
     @property
     def is_link(self) -> bool:
@@ -43,6 +55,33 @@ class Seen(NamedTuple):
 
 def look(paths: Iterable[bytes]) -> dict[bytes, Seen]:
     """What is at each path; what cannot be seen, or not in time, is missing."""
+    rows = {path: _ROW.unpack(row) for path, row in _told(_row, paths).items()}
+    return {
+        path: Seen(_mode(name), _mode(end), owner, bool(may & _READABLE), bool(may & _ENTERED))
+        for path, (name, end, owner, may) in rows.items()
+        if _UNSEEN not in {name, end}
+    }
+
+
+def is_directory(path: bytes) -> bool:
+    """Whether a path leads to a directory, as far as that can be seen in a moment."""
+    end = look([path]).get(path, Seen(None, None)).end
+    return end is not None and stat.S_ISDIR(end)
+
+
+def real_path(path: bytes) -> bytes:
+    """The real path of an absolute one; the path as it is where that cannot be seen in time."""
+    return real_paths([path])[0]
+
+
+def real_paths(paths: Sequence[bytes]) -> list[bytes]:
+    """The same for each of some."""
+    real = _told(os.path.realpath, paths)
+    return [real.get(path, path) for path in paths]
+
+
+def _told(function: Callable[[bytes], bytes], paths: Iterable[bytes]) -> dict[bytes, bytes]:
+    """What `function`, which makes system calls only, gives for each path; what it fails at, or is late with, lacks."""
     wanted = list(dict.fromkeys(path for path in paths if b"\0" not in path))
     if not wanted or _hung:
         return {}
@@ -59,19 +98,29 @@ def look(paths: Iterable[bytes]) -> dict[bytes, Seen]:
         os.close(reader)
         return {}
     if child == 0:
-        _child(wanted, writer)
+        _child(function, wanted, writer)
     os.close(writer)
     try:
-        told = _read(reader, len(wanted) * _ROW.size, child)
+        said = _read(reader, child)
     finally:
         os.close(reader)
         _reap(child)
-    rows = _ROW.iter_unpack(told[: len(told) - len(told) % _ROW.size])
-    seen = zip(wanted, rows, strict=False)  # what comes after a path that hangs is missing
-    return {path: Seen(_mode(name), _mode(end)) for path, (name, end) in seen if _UNSEEN not in {name, end}}
+    seen = zip(wanted, _pieces(said), strict=False)  # what comes after a path that hangs is missing
+    return {path: told for path, told in seen if told is not None}
 
 
-def _child(paths: Sequence[bytes], writer: int) -> None:
+def _pieces(said: bytes) -> Iterator[bytes | None]:
+    """What a child told, piece by piece, without a last one that is not whole."""
+    at = 0
+    while len(said) >= at + _SIZE.size:
+        size, start = _SIZE.unpack_from(said, at)[0], at + _SIZE.size
+        at = start + max(size, 0)
+        if at > len(said):
+            return
+        yield None if size == _UNSEEN else said[start:at]
+
+
+def _child(function: Callable[[bytes], bytes], paths: Sequence[bytes], writer: int) -> None:
     """Looks, and tells it row by row. It holds nothing that anybody could wait for, and never returns."""
     try:
         empty = os.open(os.devnull, os.O_RDWR)
@@ -80,33 +129,46 @@ def _child(paths: Sequence[bytes], writer: int) -> None:
         os.closerange(3, writer)
         os.closerange(writer + 1, _DESCRIPTORS)
         for path in paths:
-            os.write(writer, _ROW.pack(_told(os.lstat, path), _told(os.stat, path)))
+            try:
+                told = function(path)
+                told = _SIZE.pack(len(told)) + told
+            except (OSError, ValueError):
+                told = _SIZE.pack(_UNSEEN)
+            os.write(writer, told)
     finally:
         os._exit(0)
 
 
-def _told(function: Callable[[bytes], os.stat_result], path: bytes) -> int:
+def _row(path: bytes) -> bytes:
+    (name, owner), (end, _) = _found(os.lstat, path), _found(os.stat, path)
+    may = os.access(path, os.R_OK) * _READABLE | os.access(path, os.X_OK) * _ENTERED
+    return _ROW.pack(name, end, owner, may)
+
+
+def _found(function: Callable[[bytes], os.stat_result], path: bytes) -> tuple[int, int]:
+    """The mode and the owner of what is at a path."""
     try:
-        return function(path).st_mode
+        status = function(path)
     except (FileNotFoundError, NotADirectoryError):
-        return _NOTHING
+        return _NOTHING, -1
     except (OSError, ValueError):
-        return _UNSEEN
+        return _UNSEEN, -1
+    return status.st_mode, status.st_uid
 
 
 def _mode(told: int) -> int | None:
     return None if told == _NOTHING else told
 
 
-def _read(reader: int, size: int, child: int) -> bytes:
-    """What comes in time, up to `size` bytes. A machine that is busy has more time than a mount that hangs."""
+def _read(reader: int, child: int) -> bytes:
+    """What comes in time. A machine that is busy has more time than a mount that hangs."""
     global _hung  # noqa: PLW0603  it is of the process
     told = b""
     deadline = time.monotonic() + BOUND
-    while len(told) < size:
+    while True:
         ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
         if ready:
-            some = os.read(reader, size - len(told))
+            some = os.read(reader, _PIECE)
             if not some:
                 break
             told += some

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 from provd.cli import output, steps
 from provd.cli.command import Failure, least
-from provd.cli.processes.holding import Holder, anew, holder, must_be_own
+from provd.cli.processes.holding import NOBODY, Holder, anew, holder, must_be_own
 from provd.cli.processes.process import NAP, hung, next_step
-from provd.client import Client, ProvdUnreachable
+from provd.client import Client, ProvdUnreachable, RpcError
 from provd.ownfile import NotAFile, open_file
 from provd.places import LOG_NAME, START_LOCK_NAME, shut
 from provd.services import ServiceError, itself
@@ -44,6 +44,8 @@ _MANAGERS: Final = frozenset(
 
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 _FREE: Final = "provd start  # when there is space on that disk"
+SHUTDOWN: Final = "shutdown"
+"""The code of a daemon's refusal that ends."""
 _HELD: Final = "uses the state directory"
 """What a daemon says that finds the lock held."""
 
@@ -68,29 +70,37 @@ class Wanted:
 
 
 def reached(path: str, timeout: float) -> Client | None:
-    """A connection to the daemon at `path`; None where nobody listens there. `timeout`: seconds for each answer.
+    """A connection to the daemon at `path`; None where nobody listens there, or who does ends.
+
+    `timeout`: seconds for each answer.
 
     Raises ProvdUnreachable where somebody may: silent, forbidden, not provd.
     """
     try:
         client = Client(path, least(timeout))
-    except ProvdUnreachable:
-        if _nobody(path):
+    except ProvdUnreachable as error:
+        if error.kind in NOBODY or nobody(path):  # by now somebody may: then the next look finds him
             return None
         raise
     try:
         client.hello()
+    except RpcError as error:
+        client.close()
+        if error.code == SHUTDOWN:  # it ends, as if it were gone
+            return None
+        raise
     except ProvdUnreachable as error:
         pid = client.peer_pid()
         client.close()
-        if _nobody(path):  # it ended while it was asked
+        if nobody(path):  # it ended while it was asked
             return None
         raise hung(error, pid) from None
     client.timeout = timeout
     return client
 
 
-def _nobody(path: str) -> bool:
+def nobody(path: str) -> bool:
+    """Whether nobody listens at a path."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(0)
         try:
@@ -104,7 +114,7 @@ def silent(held: Holder, state: str) -> Failure:
     """The failure where a daemon holds the lock of a state directory and cannot be reached."""
     where = held.socket or "any socket yet"
     message = f"another daemon (pid {held.pid}) uses the state directory {state} and does not answer at {where}"
-    if held.socket and _nobody(held.socket):
+    if held.socket and nobody(held.socket):
         return Failure(message, anew(held))
     return Failure(message, next_step(held.pid, f"kill {held.pid}  # or see what it logs"))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from provd import __version__, elsewhere, places, services
 from provd.cli import output, steps
 from provd.cli.command import GREETING, Failure, Usage
 from provd.cli.given import names
+from provd.cli.given.looking import look, real_path
 from provd.cli.processes import background, holding
 from provd.cli.processes.process import NAP, Process, next_step, outside
 from provd.cli.words import records
@@ -51,13 +53,15 @@ def told() -> Iterator[None]:
 def directories(roots: Sequence[str]) -> tuple[bytes, ...]:
     """The roots of a command line, absolute; raises Usage for what is no directory."""
     found = tuple(map(names.absolute, roots))
+    seen = look(found)  # what cannot be seen is the daemon's to judge
     for given, path in zip(roots, found, strict=True):
-        if os.path.exists(path) and not os.path.isdir(path):
+        mode = seen[path].end if path in seen else stat.S_IFDIR
+        if mode is not None and not stat.S_ISDIR(mode):
             above = output.quoted(os.path.dirname(given.rstrip("/")) or ".")
             raise Usage(
                 f"--root {given} is no directory", f"provd start --root {above}  # watches the one that holds it"
             )
-        if not os.path.isdir(path):
+        if mode is None:
             raise Usage(f"--root {given}: there is no such directory", "make it first, or correct the name")
     return found
 
@@ -243,7 +247,7 @@ def watches_any(client: Client) -> None:
 def same_state(client: Client, at: Place) -> str:
     """The state directory of the daemon that answers; raises Failure where the command line names another."""
     state = _state_of(client)
-    if at.state is not None and os.path.realpath(state) != os.path.realpath(at.state):
+    if at.state is not None and not _are_one(state, at.state):
         message = f"the daemon at {client.path} keeps its state in {state}, not in {at.state}"
         raise Failure(message, "give another --socket, or leave --state out")
     return state
@@ -251,7 +255,12 @@ def same_state(client: Client, at: Place) -> str:
 
 def keeps(client: Client, state: str | None) -> bool:
     """Whether the daemon that answers keeps its state there."""
-    return state is not None and os.path.realpath(_state_of(client)) == os.path.realpath(state)
+    return state is not None and _are_one(_state_of(client), state)
+
+
+def _are_one(state: str, other: str) -> bool:
+    one, two = (real_path(os.fsencode(os.path.abspath(each))) for each in (state, other))
+    return one == two
 
 
 def _state_of(client: Client) -> str:
@@ -290,6 +299,34 @@ def end(client: Client, timeout: float, state: str) -> None:
 def has_no_room(error: ProvdUnreachable | RpcError) -> bool:
     """Whether a daemon is there and could not be told anything, since it takes no more connections."""
     return error.kind == "closed" if isinstance(error, ProvdUnreachable) else error.code == "limit"
+
+
+def goes(error: ProvdUnreachable | RpcError, state: str, socket: str, timeout: float) -> bool:
+    """Whether a daemon that answers so ends of itself or by another's word, or has ended; it is waited for.
+
+    Raises Failure where it does not end in time.
+    """
+    told = isinstance(error, RpcError) and error.code == background.SHUTDOWN
+    closed = isinstance(error, ProvdUnreachable) and error.kind == "closed" and background.nobody(socket)
+    return (told or closed) and _gone(state, socket, time.monotonic() + timeout)
+
+
+def ends(held: holding.Holder, state: str, timeout: float) -> bool:
+    """Whether the process that holds a lock, and listens nowhere any more, ends within `timeout` seconds."""
+    return held.sure and bool(held.socket) and _gone(state, held.socket, time.monotonic() + timeout)
+
+
+def _gone(state: str, socket: str, deadline: float) -> bool:
+    held = holding.holder(state)
+    if held is None or held.socket != socket:
+        while not background.nobody(socket) and time.monotonic() < deadline:
+            time.sleep(NAP)
+        return background.nobody(socket)
+    with Process(held.pid) as process:
+        if holding.holder(state) == held:  # from here on that number means this very process
+            late = _stays(f"the daemon of {state} ends", held.pid, max(0.0, deadline - time.monotonic()))
+            _wait_for_end(process, held, state, deadline, late)
+    return True
 
 
 def end_unheard(state: str, socket: str, timeout: float) -> bool:

@@ -152,8 +152,7 @@ def denied(item: dict[str, Any], then: str) -> str:
     if not told and kind in names.PATH_KINDS and path.startswith(b"/"):
         told = [path]
     detail = str(item.get("detail") or "")
-    shut = [permissions.closed(each) for each in told]
-    places = sorted({place for place in shut if place is not None})
+    places = permissions.closed(told)
     if not places and permissions.are_missing(detail.removeprefix("unreadable: ")):
         places = told
     if not places:

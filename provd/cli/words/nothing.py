@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from provd import hello
 from provd.cli import output, steps
 from provd.cli.given import looking, names
+from provd.cli.given.looking import real_path
 from provd.cli.words import permissions
 from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 
@@ -86,7 +87,7 @@ def tell_empty(client: Client, place: Json, *, sifted: bool) -> None:
 def tell_no_root(client: Client, place: Json) -> None:
     """Of a directory where something was put: that it is no watched one, if it is so, and what that means."""
     path = local_path(place["root"])
-    real = os.path.realpath(path)
+    real = real_path(path)
     if real in (roots := names.watched(client)):
         return
     outer, here, name = hello.holding(roots, real), hello.here() == real, output.name_of(path)
@@ -137,7 +138,7 @@ def _next(client: Client, place: Json, elsewhere: list[str]) -> str:
     path = local_path(place["root"])
     if _is_watched(client, path):
         return steps.ways(*elsewhere[:1])
-    here = "." if hello.here() == os.path.realpath(path) else permissions.quoted(path)
+    here = "." if hello.here() == real_path(path) else permissions.quoted(path)
     add = f"provd watch add {here}"
     gone = _gone(client)
     old = permissions.quoted(gone) if gone is not None else ""
@@ -159,4 +160,4 @@ def _gone(client: Client) -> bytes | None:
 
 def _is_watched(client: Client, path: bytes) -> bool:
     """Whether a directory lies in a watched one."""
-    return hello.holding(names.watched(client), os.path.realpath(path)) is not None
+    return hello.holding(names.watched(client), real_path(path)) is not None

@@ -1,6 +1,7 @@
 """What may not be read by the daemon, who is the same user as the one that asks: which place it is, and how to open it.
 
-Rule: it is looked at here, not believed; what cannot be seen from here is said of the name that was told.
+Rule: it is looked at here, not believed, and by `looking`, since a place that hangs may be among those that cannot be
+read; what cannot be seen from here is said of the name that was told.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import stat
 from typing import TYPE_CHECKING, Final
 
 from provd.cli import output
+from provd.cli.given.looking import look
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from provd.cli.given.looking import Seen
 
 AS_ROOT: Final = "sudo"
 _DENIED: Final = re.compile(r"permission denied|no permission|unreadable|not readable|EACCES|EPERM", re.IGNORECASE)
@@ -24,29 +29,40 @@ def are_missing(why: str) -> bool:
     return _DENIED.search(why) is not None
 
 
-def closed(path: bytes) -> bytes | None:
-    """What keeps this user from reading an absolute path: the first directory above it that may not be searched, or it.
+def closed(paths: Sequence[bytes]) -> list[bytes]:
+    """What keeps this user from reading absolute paths: of each the first directory above that is closed to him, or it.
 
-    None where it can be read, or is not there.
+    In order, each once; nothing of those that can be read, are not there, or cannot be looked at.
     """
+    ways = [(*_above(path), path) for path in paths]
+    seen = look(name for way in ways for name in way)
+    shut = (next((name for name in way if not _is_open(seen.get(name), last=name is way[-1])), None) for way in ways)
+    return sorted({name for name in shut if name is not None and name in seen and seen[name].name is not None})
+
+
+def _above(path: bytes) -> Iterator[bytes]:
+    """The directories that lead to an absolute path, outermost first, without `/`."""
     at = path.find(b"/", 1)
     while at >= 0:
-        above = path[:at]
-        if not os.access(above, os.X_OK):
-            return above if os.path.lexists(above) else None
+        yield path[:at]
         at = path.find(b"/", at + 1)
-    try:
-        is_dir = os.path.isdir(path)
-    except ValueError:  # no path of this system
-        return None
-    needed = os.R_OK | os.X_OK if is_dir else os.R_OK
-    return path if os.path.exists(path) and not os.access(path, needed) else None
+
+
+def _is_open(seen: Seen | None, *, last: bool) -> bool:
+    """Whether a name may be searched, or as the `last` one of a path be read."""
+    if seen is None:
+        return False
+    if not last:
+        return seen.entered
+    return seen.end is None or (seen.readable and (seen.entered or not stat.S_ISDIR(seen.end)))
 
 
 def opening(paths: Sequence[bytes]) -> str:
-    """The command after which files and directories can be read."""
+    """The command after which files and directories can be read; what cannot be seen is taken for this user's."""
     named = " ".join(quoted(path) for path in paths)
-    if all(_is_own(path) for path in paths):
+    seen = look(paths)
+    mine = {os.geteuid(), -1}
+    if os.geteuid() == 0 or all(path not in seen or seen[path].owner in mine for path in paths):
         return f"chmod u+rX {named}"
     return f"{AS_ROOT} setfacl -m u:{user(os.geteuid())}:rX {named}"
 
@@ -54,15 +70,6 @@ def opening(paths: Sequence[bytes]) -> str:
 def quoted(path: bytes) -> str:
     """A path as a shell can be given it."""
     return output.quoted(os.fsdecode(path))
-
-
-def _is_own(path: bytes) -> bool:
-    """Whether this user may change permissions; what cannot be seen is taken for his."""
-    try:
-        owner = os.lstat(path).st_uid
-    except OSError:
-        return True
-    return os.geteuid() in {owner, 0}
 
 
 def user(number: int) -> str:

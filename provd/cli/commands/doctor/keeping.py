@@ -131,6 +131,13 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
             output.printable(str(told["unusable"])),
             f"{places.SAVE}  # or put it back",
         )
+    if "damaged" in told:
+        yield fail(
+            "store.damaged",
+            "something in the store is not as it was written: answers about it are refused (store.damaged)",
+            output.printable(str(told["damaged"])),
+            "provd export --all > FILE  # saves what can be read; then stop, move the store away, start, import FILE",
+        )
     if times_reopened := number(told, "reopened"):
         yield warn(
             "store.reopened",

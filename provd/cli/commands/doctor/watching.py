@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import output
 from provd.cli.commands.doctor.results import Result, fail, note, ok, warn
+from provd.cli.given.looking import is_directory
 from provd.cli.words import gaps as meanings
 from provd.cli.words import hints, permissions, roots, times, unwatched
 from provd.cli.words.records import number
@@ -59,7 +60,7 @@ def _root(root: dict[str, Any], rows: Sequence[dict[str, Any]], now: int) -> Ite
     state, coverage, backend = (roots.word(root, field) for field in ("state", "coverage", "backend"))
     if state == "gone":
         quoted = output.quoted(os.fsdecode(local_path(root.get("path", "?"))))
-        if there := os.path.isdir(local_path(root.get("path", "?"))):
+        if there := is_directory(local_path(root.get("path", "?"))):
             next_step = f"provd watch add {quoted}  # watches the one that stands there now"
         else:
             next_step = f"provd watch rm {quoted}  # or bring it back"

@@ -1,0 +1,104 @@
+"""Bytes of the store are not what was written: told as that, of that alone, and by the next start."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import lmdb
+import pytest
+from support import Daemon, RpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    home = Daemon(roots=[])
+    home.start()
+    for key in ("a", "b", "c"):
+        home.rpc("entry.put", key=key, value=f"value of {key}", deps=[], scope="s")
+    home.stop()
+    yield home
+    home.close()
+
+
+def _change(daemon: Daemon, table: bytes, key: bytes, value: bytes) -> None:
+    """Another value in the row of that table whose key ends so."""
+    with lmdb.open(os.path.join(daemon.state, "store"), max_dbs=64) as env:
+        db = env.open_db(table, create=False)
+        with env.begin(write=True, db=db) as txn:
+            row = next(k for k in txn.cursor().iternext(values=False) if k.endswith(key))
+            old = txn.get(row) or b""
+            txn.put(row, old.replace(b"value of b", value) if key == b"b" and table == b"values" else value)
+
+
+def _break_pages(daemon: Daemon) -> None:
+    """All pages but the two of the environment itself are garbage."""
+    path = os.path.join(daemon.state, "store", "data.mdb")
+    with open(path, "r+b") as file:
+        size = os.path.getsize(path)
+        file.seek(8192)
+        file.write(b"\xa5" * (size - 8192))
+
+
+def _keys(answer: dict[str, list[dict[str, str]]]) -> list[str]:
+    return [entry["key"] for entry in answer["entries"]]
+
+
+def test_a_value_that_is_no_json_is_told_and_the_rest_goes_on(daemon: Daemon) -> None:
+    _change(daemon, b"values", b"b", b"\xff" * 10)
+    daemon.start()
+
+    with pytest.raises(RpcError) as told:
+        daemon.rpc("entry.get", key="b", scope="s")
+    assert (told.value.code, "'b'" in told.value.message) == ("store.damaged", True)
+    assert told.value.hint.startswith("provd forget KEY")
+    page = daemon.rpc("entry.export", scope="s")
+    assert _keys(page) == ["a", "c"]
+    assert [(one["key"], one["why"]) for one in page["left_out"]] == [("b", "it is damaged in the store")]
+    daemon.rpc("entry.put", key="b", value="new", deps=[], scope="s")  # the old one is in the archive now
+    assert daemon.rpc("entry.get", key="b", scope="s")["value"] == "new"
+    page = daemon.rpc("entry.export", all=True)
+    assert _keys(page) == ["a", "b", "c"]
+    assert [one["key"] for one in page["left_out"]] == ["b"]
+
+
+def test_an_entry_that_cannot_be_read_is_told_and_the_rest_goes_on(daemon: Daemon) -> None:
+    _change(daemon, b"entries", b"b", b"\xc1\xff")
+    daemon.start()
+
+    for method in ("entry.check", "entry.get"):
+        with pytest.raises(RpcError) as told:
+            daemon.rpc(method, key="b", scope="s")
+        assert (told.value.code, "'b'" in told.value.message) == ("store.damaged", True)
+    listed = daemon.rpc("entry.list", scope="s")
+    assert (_keys(listed), listed["damaged"]) == (["a", "c"], ["b"])
+    page = daemon.rpc("entry.export", scope="s")
+    assert (_keys(page), [one["key"] for one in page["left_out"]]) == (["a", "c"], ["b"])
+    assert daemon.rpc("daemon.status")["store"]["damaged"]
+    assert daemon.rpc("entry.check", key="a", scope="s")["verdict"] == "fresh"
+
+
+def _break_action(daemon: Daemon) -> None:
+    """A row that each start reads is garbage."""
+    daemon.start()
+    daemon.rpc("action.begin", writes=["object:o"])
+    daemon.stop()
+    _change(daemon, b"actions", b"", b"\xc1")
+
+
+def _empty(daemon: Daemon) -> None:
+    os.truncate(os.path.join(daemon.state, "store", "data.mdb"), 0)
+
+
+@pytest.mark.parametrize("harm", [_break_pages, _break_action, _empty])
+def test_what_no_start_can_use_is_set_aside(daemon: Daemon, harm: Callable[[Daemon], None]) -> None:
+    harm(daemon)
+    daemon.start()
+
+    aside = [name for name in os.listdir(daemon.state) if name.startswith("store.unusable-")]
+    assert len(aside) == 1
+    assert aside[0] in str(daemon.rpc("daemon.status"))
+    assert daemon.rpc("entry.check", key="a", scope="s")["why"] == "no-entry"
