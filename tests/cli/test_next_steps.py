@@ -47,7 +47,7 @@ PROGRAMS: Final = {  # and what may stand behind them; provd itself reads its ow
     "systemctl": r"(--user )?\S.*",
     "tail": r"\S+",
     "timedatectl": r"",
-    "ulimit": r"-(n|v|Hn) (\d+|unlimited)",
+    "ulimit": r"-(n|v|f|Hn) (\d+|unlimited)",
 }
 PARTS: Final = re.compile(r"\s*(?:&&|;|\|\|?)\s*")
 REDIRECTED: Final = re.compile(r"\s*>\s*(\S+)$")
