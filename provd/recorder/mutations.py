@@ -82,7 +82,7 @@ class Pump:
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self._closed = False
-        self._waking = Waking(self._intake.wake, self._intake.left, self.kick, self._presses)
+        self._waking = Waking(self._intake.wake, self.kick, self._presses)
         self._barriers = Barriers(self.scanning.doubts)
         self._settling: list[asyncio.Future[None]] = []
         self._forgets: list[tuple[bytes, tuple[bytes, ...], asyncio.Future[None]]] = []

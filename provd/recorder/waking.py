@@ -22,18 +22,11 @@ BURST: Final = 0.1
 class Waking:
     """Watches descriptors. `wake` reads, and says whether the rest cannot wait; `kick` has the rest done.
 
-    `left` says whether something that was read is not done; `presses` whether there is a reason not to wait in a burst.
+    `presses` says whether there is a reason not to wait in a burst.
     """
 
-    def __init__(
-        self,
-        wake: Callable[[], bool],
-        left: Callable[[], bool],
-        kick: Callable[[], None],
-        presses: Callable[[], bool],
-    ) -> None:
+    def __init__(self, wake: Callable[[], bool], kick: Callable[[], None], presses: Callable[[], bool]) -> None:
         self._wake = wake
-        self._left = left
         self._kick = kick
         self._presses = presses
         self.burst = False
@@ -112,8 +105,7 @@ class Waking:
 
     def _stirred(self) -> None:
         self._stirring = None
-        if self._left():  # else who read it did the rest too
-            self._look()
+        self._look()
 
     def _look(self) -> None:
         if self._wake():

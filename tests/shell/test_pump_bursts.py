@@ -180,7 +180,7 @@ class Rhythm:
 
     def __init__(self, *, presses: bool = False) -> None:
         self.kicks = 0
-        self.waking = waking.Waking(lambda: False, lambda: False, self.kick, lambda: presses)
+        self.waking = waking.Waking(lambda: False, self.kick, lambda: presses)
 
     def kick(self) -> None:
         self.kicks += 1

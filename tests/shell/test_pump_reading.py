@@ -118,6 +118,21 @@ def test_what_is_read_is_not_processed_where_nothing_presses(tmp_path: Path, mon
     play(tmp_path, body)
 
 
+def test_nobody_is_woken_for_what_was_taken_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waking, "PACE", NEVER)
+
+    async def main() -> None:
+        async with real(tmp_path) as scene:
+            scene.write("f")
+            scene.pump.read()
+            await asyncio.sleep(0)
+            assert scene.pump._waking._pacing is not None
+            await scene.pump.settled()
+            assert scene.pump._waking._pacing is None
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("ahead", [0, 1, intake._MUCH])
 def test_much_is_counted_in_notices_read_or_looked_at_ahead(ahead: int) -> None:
     watcher = ScriptedWatcher()
