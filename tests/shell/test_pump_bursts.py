@@ -12,6 +12,7 @@ import xxhash
 from msgspec import structs
 from pumping import DONE, PENDING, SUPERSEDED, Scene, digest, play
 
+from provd.core.mutation import State
 from provd.core.notice import Appeared, What
 from provd.core.records import Hashed, Mutation, Origin
 from provd.disk import states
@@ -142,12 +143,13 @@ def test_a_file_that_is_just_being_cut_short_is_read_again(tmp_path: Path) -> No
     play(tmp_path, body)
 
 
-@pytest.mark.parametrize("most", [hashing.SMALL, hashing.BIGGEST], ids=["small", "big"])
+@pytest.mark.parametrize("most", [states.SMALL, states.BIGGEST], ids=["small", "big"])
 def test_a_file_that_stays_cut_short_is_read_once_more_and_then_told_as_it_was_read(tmp_path: Path, most: int) -> None:
     async def body(scene: Scene) -> None:
         head = await scene.begin("a")
         path = scene.write("a", b"new")
-        real, cut = states.summed, []
+        real = states.summed
+        cut: list[State] = []
 
         def summing(path: bytes, allowed: int, tick: float) -> states.Summed:
             if allowed != most:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from provd.recorder.items import Outcome
+
 NEVER = 3600.0
 PATIENCE = 60.0
 READERS: dict[str, Callable[[Scene], object]] = {
@@ -82,8 +84,13 @@ def test_what_is_read_by_anybody_is_recorded_though_nobody_waits_for_it(
     async def main() -> None:
         async with real(tmp_path) as scene:
             done = asyncio.Event()
-            written = scene.pump._take_over
-            monkeypatch.setattr(scene.pump, "_take_over", lambda outcome: (written(outcome), done.set()))
+            take_over = scene.pump._take_over
+
+            def written(outcome: Outcome) -> None:
+                take_over(outcome)
+                done.set()
+
+            monkeypatch.setattr(scene.pump, "_take_over", written)
             head = scene.store.head
             for name in ("f", "g"):  # of which a batch takes one
                 scene.write(name)
@@ -100,8 +107,13 @@ def test_what_is_read_is_not_processed_where_nothing_presses(tmp_path: Path, mon
     monkeypatch.setattr(waking, "PACE", NEVER)
 
     async def body(scene: Scene) -> None:
-        pressed = []
-        monkeypatch.setattr(scene.watcher, "pressing", lambda: bool(pressed.append(1)))
+        pressed: list[bool] = []
+
+        def pressing() -> bool:
+            pressed.append(True)
+            return False
+
+        monkeypatch.setattr(scene.watcher, "pressing", pressing)
         await scene.begin("f")
         takes = scene.watcher.takes
         scene.touch("f")
