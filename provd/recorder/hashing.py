@@ -39,7 +39,7 @@ _MOVES: Final = 1000
 class _Waiting(NamedTuple):
     path: bytes  # as it was when the mutation was recorded
     due: float
-    tries: int = 0
+    tries: int = 0  # how often it was read in vain
 
 
 class Result(NamedTuple):
@@ -124,7 +124,7 @@ class Hashing:
         self._kick = kick
         # The first one is taken again and again: of a plain dict that walks over all that were taken before.
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
-        self._big: OrderedDict[int, bytes] = OrderedDict()
+        self._big: OrderedDict[int, _Waiting] = OrderedDict()
         self._moves = Renames()
         self._most = _MOVES
         self._flying: int | None = None
@@ -132,6 +132,11 @@ class Hashing:
         self._task: asyncio.Task[None] | None = None
         self._thread = _Thread()
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def ripe(self) -> float:
+        """Seconds for which nothing may have happened to a file that is read: after a tick its times tell of more."""
+        return min(self.rest, TICK)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._big) + len(self._landed) + (self._flying is not None)
@@ -194,13 +199,13 @@ class Hashing:
             self._waiting[of] = _Waiting(paths[of], self._later(), 1)
 
     def _later(self) -> float:
-        return asyncio.get_running_loop().time() + min(self.rest, TICK)
+        return asyncio.get_running_loop().time() + self.ripe
 
     def _slice(self, now: float) -> list[Result]:
         """The results of up to a slice of small files that are due."""
         some: list[Result] = []
         left = _SLICE_BYTES
-        mounts, tick = self._workers.mounts.now(), min(self.rest, TICK)
+        mounts, tick = self._workers.mounts.now(), self.ripe
         while self._waiting and len(some) < SLICE and left > 0:
             of, waiting = next(iter(self._waiting.items()))
             if waiting.due > now:
@@ -208,11 +213,11 @@ class Hashing:
             del self._waiting[of]
             path = self.now(of, waiting.path)
             if mounts.may_hang_at(path) is not None:
-                self._big[of] = waiting.path
+                self._big[of] = waiting
                 continue
             found = summed(path, SMALL, tick)
             if found.sum is Sum.BIG:
-                self._big[of] = waiting.path
+                self._big[of] = waiting
             elif found.sum is Sum.MOVING and waiting.tries + 1 < _TRIES:
                 self._waiting[of] = _Waiting(waiting.path, self._later(), waiting.tries + 1)
             else:
@@ -227,28 +232,27 @@ class Hashing:
     def _fly(self) -> None:
         """Begins to hash one big file."""
         if self._flying is None and self._big:
-            of, path = next(iter(self._big.items()))
-            del self._big[of]
+            of, waiting = self._big.popitem(last=False)
             self._flying = of
-            self._task = asyncio.ensure_future(self._hash_apart(of, path))
+            self._task = asyncio.ensure_future(self._hash_apart(of, waiting))
 
-    async def _hash_apart(self, of: int, path: bytes) -> None:
+    async def _hash_apart(self, of: int, waiting: _Waiting) -> None:
         found = Summed(Sum.UNREADABLE)
         try:
             for _ in range(_TRIES):
-                found = await self._once_apart(self.now(of, path))
+                found = await self._once_apart(self.now(of, waiting.path))
                 if found.sum is not Sum.MOVING:
                     break
-                await asyncio.sleep(min(self.rest, TICK))
+                await asyncio.sleep(self.ripe)
         except (TimeoutError, OSError):
             found = Summed(Sum.UNREADABLE)
         finally:
             self._flying = None
-            self._landed.append(Result(of, path, found))
+            self._landed.append(Result(of, waiting.path, found, waiting.tries > 0))
             self._kick()
 
     async def _once_apart(self, path: bytes) -> Summed:
-        tick = min(self.rest, TICK)
+        tick = self.ripe
         if self._workers.mounts.now().may_hang_at(path) is not None:
             return await self._workers.call(summed, path, BIGGEST, tick, timeout=_REMOTE_SECONDS, about=path)
         return await self._thread.summed(path, tick)

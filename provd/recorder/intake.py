@@ -1,10 +1,12 @@
 """What the watcher tells, in order: taken in batches, or looked at ahead.
 
-Rule: reading is cheap and is done often; what was taken ahead is recorded before what comes later.
+Rule: reading is cheap and is done often, by whoever needs it; all of it is done here, since what was read wakes nobody
+any more. What was taken ahead is recorded before what comes later.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from provd.core.notice import Notice
@@ -12,25 +14,26 @@ from provd.watch.base import Watcher
 
 _AHEAD: Final = 4096
 """Notices that are looked at before they are recorded, at most."""
-
-
-_EACH: Final = 32
-"""Bytes of an event, about."""
-_MUCH: Final = 512 * _EACH
+_MUCH: Final = 512
+"""Notices that are more than one batch of the pump records in a moment."""
 
 
 class Intake:
-    """The notices of a watcher."""
+    """The notices of a watcher. `stir` has `wake` called soon: something was read."""
 
-    def __init__(self, watcher: Watcher) -> None:
+    def __init__(self, watcher: Watcher, stir: Callable[[], None]) -> None:
         self._watcher = watcher
+        self._stir = stir
         self._early: list[Notice] = []
         self.turns = 0
         """How often the pump came by, to take something or to see whether anything waits, or got on otherwise."""
 
     def read(self) -> int:
-        """Takes what the system has to tell into memory; how much lies there."""
-        return self._watcher.read()
+        """Takes what the system has to tell into memory; about how many notices that lies there makes."""
+        waiting = self._watcher.read()
+        if waiting:
+            self._stir()
+        return waiting
 
     def wake(self) -> bool:
         """Reads, and has done what cannot wait; whether so much waits that some should be taken at once."""
@@ -39,12 +42,12 @@ class Intake:
 
     def is_much(self) -> bool:
         """Whether more waits than one batch of the pump records in a moment."""
-        return self._watcher.read() > _MUCH or len(self._early) > _MUCH // _EACH
+        return self.read() + len(self._early) > _MUCH
 
     def waits(self) -> bool:
         """Reads; whether anything waits."""
         self.turns += 1
-        return self._watcher.read() > 0 or bool(self._early)
+        return self.read() > 0 or bool(self._early)
 
     def left(self) -> bool:
         """Whether something that was read is not taken."""
@@ -52,7 +55,7 @@ class Intake:
 
     def take(self, limit: int) -> tuple[list[Notice], bool]:
         """Up to about `limit` notices, and whether those are all that there are by now."""
-        self._watcher.read()
+        self.read()
         notices, self._early = self._early[:limit], self._early[limit:]
         if len(notices) < limit:
             notices += self._watcher.take(limit - len(notices))
@@ -61,7 +64,7 @@ class Intake:
 
     def ahead(self) -> list[Notice] | None:
         """All that waits by now; it is taken later. None where that is too much to be looked at, or not all of it."""
-        self._watcher.read()
+        self.read()
         while len(self._early) < _AHEAD and (more := self._watcher.take(_AHEAD)):
             self._early += more
         return None if self._watcher.waiting() else self._early

@@ -18,7 +18,6 @@ from provd.core.dependency import is_under
 from provd.core.mutation import fold
 from provd.core.notice import Lost, Moved, Notice, Scan
 from provd.core.records import ALL
-from provd.disk.states import TICK
 from provd.disk.workers import Workers
 from provd.recorder.applying import Apply, Forget
 from provd.recorder.barriers import Barriers
@@ -64,7 +63,7 @@ class Pump:
     ) -> None:
         self._store = store
         self._watcher = watcher
-        self._intake = Intake(watcher)
+        self._intake = Intake(watcher, self._stir)
         self._own = tuple(own)
         self._now = now
         self._roots = roots
@@ -76,7 +75,9 @@ class Pump:
         self.scanning.begun = self._begun
         self.scanning.ahead = self._intake.ahead
         self.hashing = Hashing(workers, self.kick)
-        self._looking = Looking(workers, self.scanning, now, watcher.read, self._ripe, self._at_once)
+        self._looking = Looking(
+            workers, self.scanning, now, self._intake.read, lambda: self.hashing.ripe, self._at_once
+        )
         self.owing = Owing(store, self._paid)
         self._task: asyncio.Task[None] | None = None
         self._again = False
@@ -101,9 +102,11 @@ class Pump:
         self.kick()
 
     def read(self) -> None:
-        """Reads what the system has to tell; it is processed in the background, where nobody waits for that."""
-        if self._watcher.read():
-            self._waking.soon()
+        """Reads what the system has to tell; directories that were made are watched in the loop's next turn.
+
+        It is processed in the background, after a while where nobody waits for that.
+        """
+        self._intake.read()
 
     def kick(self) -> None:
         """Has the task look whether there is something to do."""
@@ -122,7 +125,7 @@ class Pump:
         """
         if self._closed:
             return False
-        self._watcher.read()
+        self.read()
         if self.is_recorded():
             return True
         return await self._barriers.wait(self.kick, timeout)
@@ -156,7 +159,7 @@ class Pump:
 
     async def settled(self) -> None:
         """Waits until all is recorded, compared and hashed; what was put off is not waited for, but done."""
-        self._watcher.read()
+        self.read()
         self.owing.hasten()
         self.scanning.hasten()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -241,7 +244,9 @@ class Pump:
         newest = self._barriers.newest
         notices, all_taken = self._intake.take(BATCH)
         self._taken = len(notices)
-        await self._waking.ripen(self._ripe(), burst=len(notices) >= _MANY)
+        if all_taken:
+            self._waking.taken()
+        await self._waking.ripen(self.hashing.ripe, burst=len(notices) >= _MANY)
         if notices:
             await self._record(notices)
         elif not all_taken:
@@ -249,13 +254,12 @@ class Pump:
         self._barriers.recorded(newest, true=not self.owing, all_taken=all_taken)
         return not all_taken or bool(notices)
 
+    def _stir(self) -> None:
+        self._waking.stir()
+
     def _waits(self) -> bool:
         """Reads; whether anything or anybody waits."""
         return self._intake.waits() or bool(self._barriers)
-
-    def _ripe(self) -> float:
-        """Seconds after which a file that nothing happened to may be hashed where it is looked at."""
-        return min(self.rest, TICK)
 
     def _at_once(self) -> int:
         """Bytes of a file that is hashed before it is recorded: who waits for records does not wait for digests."""

@@ -35,6 +35,7 @@ class Waking:
         self._descriptors: list[int] = []
         self._arming: asyncio.TimerHandle | None = None
         self._pacing: asyncio.TimerHandle | None = None
+        self._stirring: asyncio.Handle | None = None
         self._closed = False
 
     def start(self, loop: asyncio.AbstractEventLoop, descriptors: Sequence[int]) -> None:
@@ -42,11 +43,25 @@ class Waking:
         self._descriptors = [fd for fd in descriptors if fd >= 0]
         self._arm(loop)
 
+    def stir(self) -> None:
+        """Something was read, so that the descriptors may tell of it no more: this is as good as a wake-up.
+
+        It comes in the loop's next turn: who reads is mostly a question, and is answered before.
+        """
+        if self._stirring is None and not self._closed:
+            self._stirring = asyncio.get_running_loop().call_soon(self._stirred)
+
     def soon(self) -> None:
         """Something was read: it is done after a while, unless somebody has it done before."""
         if self._pacing is None and not self._closed:
             loop = asyncio.get_running_loop()
             self._pacing = loop.call_later(BURST if self.burst else PACE, self._due)
+
+    def taken(self) -> None:
+        """All that was read is being done: nobody needs to be told of it."""
+        if self._pacing is not None:
+            self._pacing.cancel()
+            self._pacing = None
 
     def hurry(self) -> None:
         """Ends `pause` and `ripen`."""
@@ -74,9 +89,9 @@ class Waking:
         loop = asyncio.get_running_loop()
         for fd in self._descriptors:
             loop.remove_reader(fd)
-        for timer in (self._arming, self._pacing):
-            if timer is not None:
-                timer.cancel()
+        for handle in (self._arming, self._pacing, self._stirring):
+            if handle is not None:
+                handle.cancel()
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         for fd in self._descriptors:
@@ -86,6 +101,13 @@ class Waking:
         for fd in self._descriptors:
             loop.remove_reader(fd)
         self._arming = loop.call_later(REARM, self._arm, loop)
+        self._look()
+
+    def _stirred(self) -> None:
+        self._stirring = None
+        self._look()
+
+    def _look(self) -> None:
         if self._wake():
             self._kick()
         else:

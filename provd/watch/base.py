@@ -63,7 +63,10 @@ class Watcher(Protocol):
         ...
 
     def read(self) -> int:
-        """Takes what the system has to tell at this moment into memory; returns how many bytes or items wait there."""
+        """Takes what the system has to tell at this moment into memory; returns about how many notices wait there.
+
+        It is 0 only where nothing waits. What was read is told by `fileno` no more.
+        """
         ...
 
     def take(self, limit: int) -> list[Notice]:

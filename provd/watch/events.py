@@ -17,6 +17,8 @@ Event = tuple[int, int, int, bytes]
 
 _HEAD: Final = struct.Struct("iIII")
 _HEAD_SIZE: Final = _HEAD.size
+_EACH: Final = 32
+"""Bytes of an event, about: the head, and a name of up to 15 bytes."""
 _PRESSING: Final = CREATE | MOVED_TO | Q_OVERFLOW
 
 
@@ -51,7 +53,7 @@ class Memory:
         self._pressing = False
 
     def read(self) -> int:
-        """Takes as many bytes as wait at this moment into memory, and returns how many lie there."""
+        """Takes as many bytes as wait at this moment into memory; returns about how many events lie there."""
         waiting = self._kernel.waiting(self._fd)
         while waiting > 0:
             try:
@@ -64,7 +66,7 @@ class Memory:
             self._bytes += len(data)
             self.heard += len(data)
             waiting -= len(data)
-        return self._bytes + len(self._events) * _HEAD_SIZE
+        return len(self._events) - -self._bytes // _EACH  # rounded up: what waits is never told as nothing
 
     def left(self) -> bool:
         """Whether anything lies in memory."""

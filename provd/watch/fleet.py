@@ -145,7 +145,7 @@ class Fleet:
             given.watcher.remove(root)
 
     def read(self) -> int:
-        """Takes what the system has to tell into memory; how much waits there."""
+        """Takes what the system has to tell into memory; about how many notices wait there."""
         return sum(watcher.read() for watcher in self._watchers.values())
 
     def take(self, limit: int) -> list[Notice]:

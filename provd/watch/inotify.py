@@ -28,8 +28,6 @@ _SILENT: Final = 512
 _STORM: Final = 20_000
 """Events after which directories are looked at though more events wait."""
 _RETRIED: Final = 256
-_EACH: Final = 32
-"""Bytes for which a notice stands that waits to be taken."""
 _AHEAD: Final = 8192
 """Notices that wait for who takes them; above that directories are not looked at before some are taken."""
 
@@ -117,13 +115,10 @@ class InotifyWatcher:
         self._signal()
 
     def read(self) -> int:
-        """Takes what waits at this moment into memory."""
+        """Takes what waits at this moment into memory. Work that was left is still told by `fileno`."""
         self._fresh = True
-        if self._awake:
-            self._awake = False
-            os.eventfd_read(self._wake)
         try:
-            return self._memory.read() + len(self._places.told) * _EACH
+            return self._memory.read() + len(self._places.told)
         except Exception as error:  # noqa: BLE001
             self._fault(error)
             return 0
@@ -140,6 +135,7 @@ class InotifyWatcher:
 
     def take(self, limit: int) -> list[Notice]:
         """Notices of what was read; [] when nothing is left, or when what is left has nothing to tell yet (`busy`)."""
+        self._resume()
         try:
             self._take(limit)
         except Exception as error:  # noqa: BLE001
@@ -155,16 +151,17 @@ class InotifyWatcher:
         return told
 
     def pressing(self) -> bool:
-        """Watches at once the directories that were made or came; whether that is not done, or too much waits.
+        """Watches at once the directories that were made or came; whether work is left, or too much waits.
 
         What is made in a directory before it is watched is not seen. What there is to tell waits for `take`.
         """
+        resumed = self._resume()
         try:
             if self._memory.pressing() or self._places.work:
                 self._take(_AHEAD)
         except Exception as error:  # noqa: BLE001
             self._fault(error)
-        return bool(self._places.work) or len(self._places.told) >= _AHEAD
+        return resumed or bool(self._places.work) or len(self._places.told) >= _AHEAD
 
     def waiting(self) -> bool:
         """Whether events, or directories that they named, are not taken yet; what is looked at anew is not meant."""
@@ -208,6 +205,14 @@ class InotifyWatcher:
         if self.busy and not self._awake and self._wake >= 0:
             self._awake = True
             os.eventfd_write(self._wake, 1)
+
+    def _resume(self) -> bool:
+        """Takes the signal back; whether there was one. Who only reads leaves it to who goes on with the work."""
+        if not self._awake:
+            return False
+        self._awake = False
+        os.eventfd_read(self._wake)
+        return True
 
     def _take(self, limit: int) -> None:
         places, memory = self._places, self._memory

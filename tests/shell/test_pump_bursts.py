@@ -10,10 +10,11 @@ from unittest import mock
 import pytest
 import xxhash
 from msgspec import structs
-from pumping import DONE, PENDING, Scene, digest, play
+from pumping import DONE, PENDING, SUPERSEDED, Scene, digest, play
 
+from provd.core.mutation import State
 from provd.core.notice import Appeared, What
-from provd.core.records import Hashed, Mutation
+from provd.core.records import Hashed, Mutation, Origin
 from provd.disk import states
 from provd.recorder import hashing, mutations, waking
 
@@ -138,6 +139,37 @@ def test_a_file_that_is_just_being_cut_short_is_read_again(tmp_path: Path) -> No
         [(of, told), (_, hashed)] = scene.records(head)
         assert isinstance(told, Mutation)
         assert hashed == Hashed(hashed.at, of, path, digest(b"new"), DONE)
+
+    play(tmp_path, body)
+
+
+@pytest.mark.parametrize("most", [states.SMALL, states.BIGGEST], ids=["small", "big"])
+def test_a_file_that_stays_cut_short_is_read_once_more_and_then_told_as_it_was_read(tmp_path: Path, most: int) -> None:
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("a")
+        path = scene.write("a", b"new")
+        real = states.summed
+        cut: list[State] = []
+
+        def summing(path: bytes, allowed: int, tick: float) -> states.Summed:
+            if allowed != most:
+                return states.Summed(states.Sum.BIG)
+            found = real(path, allowed, tick)
+            if len(cut) == 2:  # it would be read for ever
+                return found
+            assert found.state is not None
+            cut.append(structs.replace(found.state, size=0))
+            return structs.replace(found, state=cut[-1], digest=xxhash.xxh3_128_digest(b""))
+
+        with mock.patch.object(hashing, "summed", summing):
+            scene.touch("a")
+            await scene.pump.settled()
+        [(of, _), (_, hashed), (_, unseen), *_] = scene.records(head)
+        assert isinstance(hashed, Hashed)
+        assert (hashed.of, hashed.path, hashed.digest_state) == (of, path, SUPERSEDED)
+        assert isinstance(unseen, Mutation)
+        assert (unseen.size, unseen.digest, unseen.origin) == (0, digest(b""), Origin.SCAN)
+        assert scene.of("a")[-1].size == len(b"new"), "it was looked at again, since nobody had told of this"
 
     play(tmp_path, body)
 

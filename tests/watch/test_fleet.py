@@ -280,6 +280,13 @@ def test_what_waits_anywhere_waits() -> None:
     assert bench.fleet.waiting()
 
 
+def test_what_waits_with_each_is_counted_together() -> None:
+    bench = Bench("auto", b"/local", b"/remote")
+    bench.made["inotify"].notices = [Touched(b"/local/f", What.MODIFIED)]
+    bench.fleet.looked(b"/remote", None)
+    assert bench.fleet.read() == 2 == len(bench.fleet.take(9))
+
+
 def test_mounts_are_told_by_the_watcher_that_knows_of_them() -> None:
     class Mounted(Scripted):
         changed = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from inotify_driving import Mirror, add, directories, disk, drain, exchange, mkd
 from provd.core.notice import Appeared, Lost, Moved, What
 from provd.watch import inotify
 from provd.watch.inotify import InotifyWatcher
+from provd.watch.syscalls import Q_OVERFLOW
 
 COARSE = 5
 """CLOCK_REALTIME_COARSE of Linux, by which most kernels stamp."""
@@ -357,6 +359,27 @@ def test_reading_counts_what_waits_and_takes_nothing_away(root: bytes) -> None:
         write(root + b"/f")
         assert watcher.read() > first
         assert len(drain(watcher)) == 1
+
+
+def test_what_waits_is_counted_in_notices_wherever_it_lies(root: bytes) -> None:
+    names = [write(root + b"/%02d" % index) for index in range(20)]
+    with watching(root) as watcher:
+        for name in names:
+            os.chmod(name, 0o600)
+        assert watcher.read() == len(names), "as bytes"
+        assert not watcher.pressing()
+        assert watcher.read() == len(names), "as events"
+        mkdir(root + b"/new")
+        watcher.read()
+        watcher.pressing()
+        waiting = watcher.read()
+        assert waiting == len(drain(watcher)) == len(names) + 2, "as notices"
+
+
+def test_the_smallest_event_counts(root: bytes) -> None:
+    with watching(root) as watcher:
+        watcher._memory.put(struct.pack("iIII", -1, Q_OVERFLOW, 0, 0))
+        assert watcher.read() == 1
 
 
 def test_adding_tells_nothing_but_what_happens_meanwhile(root: bytes) -> None:
