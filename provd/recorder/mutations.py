@@ -102,7 +102,7 @@ class Pump:
         self.kick()
 
     def read(self) -> None:
-        """Reads what the system has to tell; what cannot wait is done in the loop's next turn, the rest after a while."""
+        """Reads what the system has to tell; what cannot wait is done in the loop's next turn, the rest later."""
         self._intake.read()
 
     def kick(self) -> None:
