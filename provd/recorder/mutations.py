@@ -102,10 +102,7 @@ class Pump:
         self.kick()
 
     def read(self) -> None:
-        """Reads what the system has to tell; directories that were made are watched in the loop's next turn.
-
-        It is processed in the background, after a while where nobody waits for that.
-        """
+        """Reads what the system has to tell; what cannot wait is done in the loop's next turn, the rest later."""
         self._intake.read()
 
     def kick(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ from provd.core.notice import Touched, What
 from provd.recorder import intake, waking
 from provd.recorder.intake import Intake
 from provd.watch.inotify import InotifyWatcher
+from provd.watch.syscalls import Q_OVERFLOW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -128,6 +131,23 @@ def test_what_is_read_is_not_processed_where_nothing_presses(tmp_path: Path, mon
         assert pressed == [], "nothing was read"
 
     play(tmp_path, body)
+
+
+def test_work_that_the_watcher_left_is_no_question_s_to_take_away(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with real(tmp_path) as scene:
+            watcher, poll = scene.watcher, select.poll()
+            poll.register(watcher.fileno(), select.POLLIN)
+            watcher._memory.put(struct.pack("iIII", -1, Q_OVERFLOW, 0, 0))
+            watcher.take(1)
+            watcher.check()
+            scene.pump.read()
+            assert poll.poll(0) != []
+            assert watcher.pressing(), "who goes on with it does so at once"
+            assert poll.poll(0) == []
+            assert not watcher.pressing()
+
+    asyncio.run(main())
 
 
 def test_nobody_is_woken_for_what_was_taken_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
