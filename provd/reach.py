@@ -70,6 +70,7 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     run_it = f"provd start\n{NAME_IT}"
     allow_it = f"in an agent's sandbox, allow Unix sockets in {os.path.dirname(path)} or run the command outside it"
     reason = error.strerror or str(error)
+    forbidden = f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}", "sandbox"
     known = {
         errno.ENOENT: (f"no daemon: there is no socket at {path}", run_it, "absent"),
         errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it, "stale"),
@@ -78,7 +79,8 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
             "it is overloaded or stopped: try again",
             "busy",
         ),
-        errno.EPERM: (f"not allowed to connect to {path} ({reason})", f"a sandbox forbids it: {allow_it}", "sandbox"),
+        errno.EPERM: forbidden,
+        errno.EAFNOSUPPORT: forbidden,  # a filter of families: RestrictAddressFamilies
         errno.EACCES: (
             f"not allowed to connect to {path} ({reason})",
             f"run as the daemon's user; {allow_it}",

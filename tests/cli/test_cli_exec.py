@@ -274,6 +274,15 @@ def test_nothing_changed(cli: RealCli) -> None:
     )
 
 
+def test_what_is_declared_and_not_watched_is_not_said_to_be_unchanged(cli: RealCli) -> None:
+    there = os.path.join(cli.daemon.outside, "written")
+
+    said = cli.process("exec", "--write", there, "--", "sh", "-c", f"echo 1 > {there}").err
+
+    assert f"done: nothing is known to have changed in {there}\n" in said
+    assert "incomplete" in said
+
+
 def test_where_nothing_is_watched_nobody_knows(cli: RealCli) -> None:
     done = subprocess.run(
         [*EXEC, "--", "true"],

@@ -209,6 +209,20 @@ def test_after_a_kill_it_starts_again(home: Home) -> None:
     assert after["roots"] == [home.root]
 
 
+def test_a_store_that_could_not_be_opened_is_told(home: Home) -> None:
+    home.provd("start", "--root", home.root)
+    data = os.path.join(home.state, "store", "data.mdb")
+    home.provd("stop")
+    with open(data, "r+b") as file:
+        file.write(b"\xff" * 8192)
+
+    said = home.provd("start").err
+
+    assert "its store could not be opened and lies at " in said
+    assert "\n  next: provd doctor" in said
+    assert "could not be opened" not in home.provd("restart").err
+
+
 def test_restart_is_another_process_with_the_same_memory(home: Home) -> None:
     home.provd("start", "--root", home.root)
     home.provd("put", "k", "--value", "v", "--no-deps", "--root", home.root)

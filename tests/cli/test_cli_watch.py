@@ -164,6 +164,13 @@ _FIXES = [
         "sudo sysctl fs.inotify.max_user_watches=1048576  # to keep it: a line in /etc/sysctl.d/",
     ),
     (
+        "watch limit reached: raise fs.inotify.max_user_watches (now 8192) or user.max_inotify_watches",
+        (
+            "sudo sysctl fs.inotify.max_user_watches=524288  # to keep it: a line in /etc/sysctl.d/\n"
+            "or: sudo sysctl user.max_inotify_watches=524288  # where a user namespace above is what limits it"
+        ),
+    ),
+    (
         "no instance left: fs.inotify.max_user_instances is 128",
         "sudo sysctl fs.inotify.max_user_instances=1024 && provd restart  # to keep it: a line in /etc/sysctl.d/",
     ),
@@ -181,14 +188,14 @@ def test_what_is_not_watched_is_named_with_its_fix(cli: Cli, why: str, fix: str)
     expected = [
         *(f"not watched: /r/{n} ({why})" for n in range(3)),
         "and 41 more: provd watch ls --json",
-        f"next: {fix}",
+        *f"next: {fix}".split("\n"),
     ]
 
     assert [line.strip() for line in cli("watch", "ls").out.splitlines()[2:]] == expected
     assert [line.strip() for line in cli("watch", "add", "/r").out.splitlines()[1:]] == expected
     status = [line.strip() for line in cli("status").out.splitlines()]
     at = status.index(expected[0])
-    assert status[at : at + 5] == expected
+    assert status[at : at + len(expected)] == expected
 
 
 def test_a_reason_without_a_fix_has_none(cli: Cli) -> None:

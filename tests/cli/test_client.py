@@ -286,6 +286,7 @@ def test_a_path_that_is_too_long(tmp_path: Path) -> None:
     ("number", "hint"),
     [
         (errno.EPERM, "a sandbox forbids it: .*allow Unix sockets in /run/p"),
+        (errno.EAFNOSUPPORT, "a sandbox forbids it: .*allow Unix sockets in /run/p"),
         (errno.EACCES, "run as the daemon's user; .*sandbox"),
         (errno.EAGAIN, "try again"),
         (errno.EPROTOTYPE, "provd start"),

@@ -309,6 +309,8 @@ def _count(run: _Run, changed: int) -> str:
         return "nothing was started"
     if run.changes.foreign:
         return "what it changed is not known"
+    if run.within and not run.changes.whole:
+        return f"nothing is known to have changed in {_within(run)}"
     if run.within:
         return f"nothing changed in {_within(run)}; ignored places, by default .git/, are not looked at"
     return "no watched directory is here, so nobody knows what changed: provd watch add ."

@@ -264,7 +264,7 @@ def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, don
     if here:
         output.note(f"{done} in the background (pid {pid}); it logs to {output.printable(wanted.log)}")
         with at.connect(timeout) as client:
-            serving.watches_any(client)
+            serving.has_all(client)
         serving.began_in_here(was_outside=was_outside)
         return
     with at.connect(timeout) as client:  # somebody else was quicker
@@ -284,7 +284,7 @@ def _as_a_service(
     with serving.answer(socket, timeout) as client:
         serving.add(client, directories)
         output.note(f"{done} {service.name} (pid {client.hello()['pid']})")
-        serving.watches_any(client)
+        serving.has_all(client)
         serving.sees(client)
 
 

@@ -185,7 +185,7 @@ def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | No
     for root in hello["roots"]:
         if root not in before:
             output.note(f"now watching {output.name(root)}")
-    watches_any(client)
+    has_all(client)
     sees(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
@@ -238,8 +238,12 @@ def began_in_here(*, was_outside: bool) -> None:
         )
 
 
-def watches_any(client: Client) -> None:
-    """Says so where nothing is watched."""
+def has_all(client: Client) -> None:
+    """Says so where it began with a new store since the old one could not be opened, and where nothing is watched."""
+    if isinstance(aside := client.call("daemon.status").get("set_aside"), str):
+        output.warn(
+            f"its store could not be opened and lies at {output.name(aside)}: a new one was begun", "provd doctor"
+        )
     if not client.hello()["roots"]:
         output.note("nothing is watched yet: provd watch add .  # or another directory")
 

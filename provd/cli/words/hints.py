@@ -171,7 +171,12 @@ def uncovered(why: str) -> str:
         if setting.startswith("user."):
             return f"sysctl {setting}={raised}  # as root of the daemon's user namespace"
         again = "" if "watches" in setting else " && provd restart"
-        return f"sudo sysctl {setting}={raised}{again}  # to keep it: a line in /etc/sysctl.d/"
+        raise_it = f"sudo sysctl {setting}={raised}{again}  # to keep it: a line in /etc/sysctl.d/"
+        if (other := why.partition(" or ")[2].split(" ")[0]).startswith("user."):
+            return steps.ways(
+                raise_it, f"sudo sysctl {other}={raised}  # where a user namespace above is what limits it"
+            )
+        return raise_it
     if "table of mounts" in why:
         return "ls /proc/self/mountinfo  # let the daemon read it (mount /proc where it runs), then start it again"
     return ""
