@@ -21,6 +21,7 @@ from provd.core.facts import Question
 from provd.core.records import ActionEvent, Outcome
 from provd.core.verdict import Fault, Judgement, Judgements, Proof, Verdict
 from provd.inquiry import Findings, Inquiry, Unread, settle_again
+from provd.recorder.unwritten import Unwritten
 from provd.resolver import Resolver
 from provd.store import Store, Writer
 from provd.store.keys import Answered, OpenAction
@@ -90,6 +91,7 @@ class Actions:
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
+        self._unwritten = Unwritten(store)
         self.stopping = False
         """Whether connections close because the daemon ends: then what may be taken over waits for the next run."""
 
@@ -99,12 +101,12 @@ class Actions:
         findings = Findings()
         if begin.paths:  # what happened before it began is not its doing
             await self._watch.recorded(_BARRIER)
-        result = await self._store.submit(_Begin(begin, findings, self._clocks, last=False))
+        result = await self._submit(begin, findings, last=False)
         for left in reversed(range(_ATTEMPTS)):
             if not isinstance(result, Unread):
                 break
             findings = await self._inquiry.reread(result, Question(foreign=foreign), _PATIENCE)
-            result = await self._store.submit(_Begin(begin, findings, self._clocks, last=left == 0))
+            result = await self._submit(begin, findings, last=left == 0)
         if isinstance(result, _Refused):
             raise errors.ActionStale(
                 "not every entry of if_usable is usable: nothing was begun, and its objects are unknown since",
@@ -114,6 +116,14 @@ class Actions:
             )
         assert isinstance(result, _Begun)
         return result.answer
+
+    async def _submit(self, begin: Begin, findings: Findings, *, last: bool) -> Any:
+        """What the begin comes to. Where it cannot be recorded, it may be carried out all the same."""
+        try:
+            return await self._store.submit(_Begin(begin, findings, self._clocks, last=last))
+        except Exception:
+            self._unwritten.add(begin.objects)
+            raise
 
     async def _request(self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool) -> Begin:
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)

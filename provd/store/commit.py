@@ -87,13 +87,14 @@ class Store:
         self._reopening = threading.Lock()
         self._settled = 0  # the head before the transaction that is under way
         self._filled: list[tuple[int, Gap]] = []  # the gaps of that transaction
+        self.head = self._written = 0  # what was acknowledged, and what the writer left
         with self.view() as view:
-            self.head = view.head()
+            self.head = self._written = view.head()
 
     def begin_anew(self) -> None:
         """Before `start`: sets the store aside, where what a start needs of it is damaged, and begins a new one."""
         self.environment.begin_anew()
-        self.head = 0
+        self.head = self._written = 0
 
     @property
     def log_id(self) -> str:
@@ -107,7 +108,11 @@ class Store:
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """One moment of what is durable. Read from it, leave it, and only then open files."""
+        """One moment of what is durable. Read from it, leave it, and only then open files.
+
+        Raises StoreUnusable where it has less than was acknowledged: somebody wrote over it, and it is lost.
+        """
+        acknowledged = self.head
         try:
             txn = self.environment.env.begin()
         except lmdb.Error as e:  # a commit has just failed, and the environment is not reopened yet
@@ -115,6 +120,8 @@ class Store:
         with txn:
             view = View(self.environment, txn)
             try:
+                if (there := view.head()) < acknowledged:
+                    raise self._went_back(there, acknowledged)
                 yield view
             except DAMAGE as e:
                 raise self._told_as(e) from e
@@ -171,6 +178,14 @@ class Store:
         if self.lost is None:
             self.lost = why
             self.on_lost()
+
+    def _went_back(self, there: int, acknowledged: int) -> errors.StoreUnusable:
+        """What was acknowledged is gone: nothing may be built on that. In any thread."""
+        if self.lost is None:
+            self.lost = f"the store came back at record {there}, {acknowledged} was acknowledged"
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self.on_lost)
+        return errors.StoreUnusable(self.lost, "provd restart")
 
     def waits_for_disk(self) -> bool:
         """Whether the writer's thread waits inside the kernel at this moment, for a disk that does not answer.
@@ -253,6 +268,8 @@ class Store:
                 faults.point("commit.begin")
                 writer = Writer(self.environment, txn, self._clock())
                 self._settled = writer.head()
+                if self._settled < self._written:
+                    raise _RedoAloneError(self._went_back(self._settled, self._written))
                 for command, future in group:
                     outcomes.append(self._carry_out(writer, command, future))
                 writer.finish()
@@ -264,6 +281,7 @@ class Store:
                 faults.point("commit.before")
         except (lmdb.Error, OSError) as e:
             raise _RedoAloneError(e, filled) from e
+        self._written = filled[1]
         self.gaps.add(self._filled)
         faults.point("commit.after")
         if (astray := self.environment.astray(written=True)) is not None:  # it went while it was synced
@@ -315,11 +333,9 @@ class Store:
                     self.environment.reopen()
                 self.reopened += 1
                 with self.view() as view:
-                    back = view.head()
-                if back < self.head:  # what was acknowledged is gone: nothing may be built on that
-                    self.lost = f"the store came back at record {back}, {self.head} was acknowledged"
+                    self._written = view.head()  # a commit that failed may be there all the same, or not
             except (errors.ProvdError, lmdb.Error) as e:
-                self.lost = f"the store could not be opened again: {e}"
+                self.lost = self.lost or f"the store could not be opened again: {e}"
             finally:
                 done.set()
 

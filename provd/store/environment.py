@@ -91,6 +91,8 @@ class Environment:
         self._file = os.path.join(directory, _DATA)
         self._identity: tuple[int, int] | None = None
         self.set_aside: str | None = None
+        self.unwritten: frozenset[bytes] = frozenset()
+        """Objects, or ALL, of whose writes the store took no record: as if a begin had been refused just now."""
         self.log_id = ""
         try:
             self._open()

@@ -255,6 +255,13 @@ class View(History):
         data = self._get("objects", keys.object_key(name))
         return ObjectState(name) if data is None else _objects.decode(data)
 
+    def _object_now(self, name: bytes) -> ObjectState:
+        """The same for judging: with what could not be recorded, which is newer than all clocks."""
+        state, unwritten = self.object_state(name), self._environment.unwritten
+        if unwritten and not unwritten.isdisjoint((name, records.ALL)):
+            return msgspec.structs.replace(state, refused=clock.MAX_POSITION)
+        return state
+
     def path_state(self, path: bytes) -> PathState:
         """What actions declared of a path."""
         data = self._get("written", keys.written_key(path))
@@ -328,7 +335,7 @@ class View(History):
             for entry in level:
                 for index, kept in enumerate(entry.deps or ()):
                     if kept.dep.kind is Kind.OBJECT:
-                        objects[kept.dep.name] = self.object_state(kept.dep.name)
+                        objects[kept.dep.name] = self._object_now(kept.dep.name)
                     elif kept.dep.kind in PATH_KINDS and (kept.digest is None or question.needs_log):
                         touch = self.touch(kept, entry.clock)
                         if touch is not None:

@@ -1,0 +1,110 @@
+"""Declared writes to objects that the store did not take: nobody says fresh of what they may have written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from desk import Desk, Scripted, run
+
+from provd.core import errors, params
+from provd.core.records import ALL, Action, ActionEvent, Gap
+from provd.recorder import unwritten
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(unwritten, "_SOON", 0)
+    monkeypatch.setattr(unwritten, "_LONGEST", 0)
+    watch = Scripted()
+    desk = Desk(tmp_path, watch)
+    watch.store = desk.store
+    yield desk
+    desk.close()
+
+
+class Full:
+    """The store's `submit` while there is no room, for all or for who records what was not written."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.is_full = True
+        self._real = desk.store.submit
+        desk.store.submit = self  # type: ignore[method-assign]
+
+    def __call__(self, command: Any) -> asyncio.Future[Any]:
+        if not self.is_full:
+            return self._real(command)
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(errors.StoreFull("full", "free space"))
+        return future
+
+
+UNKNOWN = ("unknown", "gap")
+
+
+async def recorded(desk: Desk) -> None:
+    paying = desk.actions._unwritten._paying
+    assert paying is not None
+    await paying
+    assert not desk.store.environment.unwritten
+
+
+async def put(desk: Desk, *names: str) -> None:
+    clock = await desk.clock()
+    for name in names:
+        await desk.put(name, deps=[f"object:{name}"], fetched_at=clock)
+        assert (await desk.found(name))[0] == "fresh"
+
+
+ASKED: list[params.ActionBegin | params.ActionRecord] = [
+    params.ActionRecord(writes=["object:x"]),
+    params.ActionBegin(writes=["object:x"]),
+    params.ActionBegin(writes=["object:x"], hold=True),
+]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_a_refused_declaration_may_have_written_is_unknown(
+    desk: Desk, asked: params.ActionBegin | params.ActionRecord
+) -> None:
+    async def work() -> None:
+        await put(desk, "x", "other")
+        full = Full(desk)
+        with pytest.raises(errors.StoreFull):
+            await desk.actions.begin(asked, holder=1, foreign=False)
+        assert (await desk.found("x"))[:2] == UNKNOWN
+        assert (await desk.found("other"))[0] == "fresh"
+        full.is_full = False
+        await recorded(desk)
+        assert (await desk.found("x"))[:2] == UNKNOWN
+        with desk.store.view() as view:
+            last = view.record(view.head())
+        assert isinstance(last, Action)
+        assert (last.event, last.objects) == (ActionEvent.REFUSED, (b"x",))
+        await put(desk, "x")
+
+    run(desk, work)
+
+
+def test_of_too_many_all_objects_are_unknown(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unwritten, "_MOST", 2)
+
+    async def work() -> None:
+        await put(desk, "x", "other")
+        full = Full(desk)
+        writes: list[Any] = [f"object:{number}" for number in range(3)]
+        with pytest.raises(errors.StoreFull):
+            await desk.actions.begin(params.ActionRecord(writes=writes), holder=1, foreign=False)
+        assert (await desk.found("other"))[:2] == UNKNOWN
+        full.is_full = False
+        await recorded(desk)
+        assert (await desk.found("other"))[:2] == UNKNOWN
+        with desk.store.view() as view:
+            last = view.record(view.head())
+        assert isinstance(last, Gap)
+        assert last.scope == ALL
+
+    run(desk, work)
