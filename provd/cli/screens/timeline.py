@@ -77,9 +77,10 @@ class Timeline:
         said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
-        for text in self._birth(born):
-            head = f"{_spine()}   {output.symbol('unknown' if 'cannot tell' in text else 'dirty')} "
-            yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
+        for word, texts in (("dirty", self._birth(born)), ("unknown", self._unsure())):
+            for text in texts:
+                head = f"{_spine()}   {output.symbol(word)} "
+                yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
 
     def _word(self) -> str:
         """Where it was put, in a word: how often is a count of its puts there, and not of imports."""
@@ -102,11 +103,14 @@ class Timeline:
                 yield f"{unseen}: {_some(missed)} was changed before that, or while nobody looked"
         elif born:
             yield f"{sure}: {_some(born)} was changed between reading and remembering"
+        if below := self._story.born_below():
+            yield f"{sure}: so was {_some(below)}"
+
+    def _unsure(self) -> Iterator[str]:
+        """What the log cannot tell of when it became dirty."""
         if self._doubted:
             places = _some([self._near(wire_path(place)) for place in self._doubted])
             yield f"which change made it dirty the log cannot tell: what {places} was when it was read is not known"
-        if below := self._story.born_below():
-            yield f"{sure}: so was {_some(below)}"
         if below := self._story.unsure_below():
             yield f"when {_some(below)} became dirty the log cannot tell"
 
@@ -147,7 +151,7 @@ class Timeline:
         if event.via:
             pieces.append(Piece(f"through {event.via}", "dim", glue="  "))
         if remark := self._remark(event):
-            pieces.append(Piece(remark, "red", glue="  "))
+            pieces.append(Piece(remark, "red" if self._blamed(event) else "", glue="  "))
         return pieces
 
     def _said(self, record: Json) -> str:
