@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -105,6 +106,32 @@ def test_what_was_undone_before_an_import_is_not_marked(desk: Desk, digest: str)
     assert told.code == 1
     assert [line for line in _marked(told) if "moved" in line] == []
     assert "before it was imported" not in told.text
+
+
+def test_of_what_was_imported_from_elsewhere_nobody_knows_what_was_here_when_it_came(desk: Desk) -> None:
+    desk.save("f", "one\n")
+    desk.put("k", desk.read("f"))
+    exported = subprocess.run(
+        desk.command("export"),
+        capture_output=True,
+        check=True,
+        cwd=desk.daemon.root,
+        env=desk.environment(),
+        timeout=HANG,
+    ).stdout
+    log = json.loads(exported.partition(b"\n")[0])["log"].encode()
+    desk.daemon.rpc("entry.forget", key="k", root=desk.daemon.root)
+    path = os.path.join(desk.daemon.outside, "exported")
+    with open(path, "wb") as file:
+        file.write(exported.replace(log, b"f" * len(log)))  # that of another store
+    assert desk.pipe("import", path).code == 0
+    desk.save("f", "two\n")
+
+    told = desk.pipe("why", "k")
+
+    assert "put elsewhere" in told.text
+    assert _marked(told) == []
+    assert _UNKNOWN in told.text
 
 
 @pytest.mark.parametrize("content", ["two\n", "three\n"])

@@ -76,7 +76,7 @@ class Past:
 
     def before(self, place: bytes, seq: int) -> str | None:
         """What it was just before that record: a digest or `absent`; None where that is not known."""
-        return next((states for number, states in self._backwards(place) if number < seq), None)
+        return next((known for number, known in self._backwards(place) if number < seq), None)
 
     def knows(self, place: bytes, seq: int) -> bool:
         """Whether there is any change of it before that record."""
