@@ -18,7 +18,7 @@ from provd.cli.given import asking, names
 from provd.cli.given.exact import ExactClient, exact_json
 from provd.cli.screens.story import Story
 from provd.cli.screens.timeline import Timeline
-from provd.cli.words import account, nothing, records
+from provd.cli.words import account, causes, nothing, records
 from provd.cli.words.causes import Tree
 from provd.client import RpcError, wire_path
 
@@ -35,6 +35,8 @@ _REASONS: Final = 3
 _PAGE: Final = 5000
 _LOOKED_AT: Final = 16
 """Dependencies of which it is asked whether they are watched."""
+_STORIES: Final = 8
+"""Entries below whose own stories are read."""
 _NEWEST: Final = 5000
 """Records, the newest of the log, among which the entry's own are looked for."""
 
@@ -95,9 +97,11 @@ def _followed(client: Client, answer: Json, manner: Json, as_json: bool) -> tupl
     faults: list[Cause] = []
     if not as_json and answer.get("version") is not None and "deps" in answer:
         faults = Tree(client, manner).of(answer)
+        own = list(_newest(client))
+        _own(story, own)
+        below = _Below(client, manner, own)
         for fault in faults:
-            _lead(story, fault, fault.name, fault.name)
-        _own(client, story)
+            _lead(story, fault, fault.name, below)
     if answer.get("deps") and answer.get("clock_of_entry"):
         story.followed = True
         _read(client, answer, story, as_json)
@@ -106,21 +110,55 @@ def _followed(client: Client, answer: Json, manner: Json, as_json: bool) -> tupl
     return story, faults
 
 
-def _lead(story: Story, fault: Cause, dep: str, via: str) -> None:
-    """Tells the story of what touched the entries below, as far as their evidence names it."""
+class _Below:
+    """The stories of the entries that an entry rests on, each read once, and only so many."""
+
+    def __init__(self, client: Client, manner: Json, own: list[Json]) -> None:
+        self._client = client
+        self._manner = manner
+        self._own = own
+        self._known: dict[str, Story | None] = {}
+
+    def story(self, key: str) -> Story | None:
+        """What the log has of it; None where that is not told."""
+        if key not in self._known:
+            self._known[key] = self._asked(key) if len(self._known) < _STORIES else None
+        return self._known[key]
+
+    def _asked(self, key: str) -> Story | None:
+        try:
+            answer = _explained(self._client, key, self._manner)
+        except RpcError:
+            return None
+        if not (answer.get("deps") and answer.get("clock_of_entry")):
+            return None
+        story = Story(answer)
+        _own(story, self._own)
+        story.followed = True
+        _read(self._client, answer, story, as_json=False)
+        return story
+
+
+def _lead(story: Story, fault: Cause, dep: str, below: _Below) -> None:
+    """Tells the story of what made the entries below dirty, as far as the log knows which record that was."""
+    touched = [cause.item["mutation"] for cause in fault.below if isinstance(cause.item.get("mutation"), dict)]
+    if touched:
+        story.lead(touched, dep, fault.name, below.story(causes.key_of(fault.item)))
     for cause in fault.below:
-        if isinstance(record := cause.item.get("mutation"), dict):
-            story.lead(record, dep, via)
-        _lead(story, cause, dep, cause.name if cause.below else via)
+        _lead(story, cause, dep, below)
 
 
-def _own(client: Client, story: Story) -> None:
-    """What the newest of the log has of the entry itself. That there is no more is no reason to doubt the story."""
+def _own(story: Story, newest: list[Json]) -> None:
+    for record in newest:
+        story.take_own(record)
+
+
+def _newest(client: Client) -> Iterator[Json]:
+    """The newest records of the log. That there are no more is no reason to doubt a story."""
     try:
         page = client.call("log.since", last=_NEWEST, limit=_NEWEST)
         while True:
-            for record in page["records"]:
-                story.take_own(record)
+            yield from page["records"]
             clock = page["clock"]
             if not page.get("more") or not page["records"]:
                 break

@@ -7,12 +7,11 @@ Rule: a story that the log does not hold whole has reasons, which are told. What
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli.given import names
-from provd.cli.screens.concern import Dependency, Differing, Ground, path_of, root_of
-from provd.cli.words import causes, records, verdicts
+from provd.cli.screens.concern import Dependency, Ground, path_of, root_of
+from provd.cli.screens.turn import Event, Past, Turn
+from provd.cli.words import records, verdicts
 from provd.client import local_path
 
 if TYPE_CHECKING:
@@ -22,112 +21,9 @@ Json = dict[str, Any]
 
 SHOWN: Final = 50
 """Records that the story names, the newest."""
-_LOGGED: Final = "xxh3:"
-"""The algorithm of the log's own digests."""
 _PUTS: Final = 5
 """Earlier records of the entry itself that are named."""
-_NOBODY: Final = {"unknown": True}
 _CONTENT: Final = frozenset({"changed", "created", "deleted", "type-changed", "listing-changed"})
-
-
-@dataclass
-class Event:
-    """One record of the story, and the digest that was known of its path before; `via`: what led to it.
-
-    `declared` is the action that named the path afterwards, of a mutation that is nobody's by its own record.
-    """
-
-    record: Json
-    known: str | None = None
-    via: str = ""
-    declared: Json | None = None
-
-    @property
-    def seq(self) -> int:
-        """The number of its record; 0 where it has none."""
-        return int(self.record.get("seq") or 0)
-
-    @property
-    def same(self) -> bool:
-        """Whether it left the content as it was known before."""
-        return self.known is not None and self.record.get("digest") == self.known
-
-    @property
-    def anonymous(self) -> bool:
-        """Whether it is a mutation of which the record does not say who made it."""
-        return self.record.get("type") == "mutation" and (self.record.get("actor") or _NOBODY) == _NOBODY
-
-
-class Turn:
-    """Since when what an entry rests on is another than it was: the first record that changed what is at fault."""
-
-    def __init__(self, answer: Json) -> None:
-        faults = {
-            verdicts.dependency(item)
-            for item in answer.get("evidence") or []
-            if str(item.get("why")) in causes.DIRTYING
-        }
-        deps = [item for item in answer.get("deps") or [] if verdicts.dependency(item) in faults]
-        self._differing = Differing(answer.get("evidence") or [], root_of(answer))
-        others = [item for item in deps if names.named(item) not in self._differing.told]
-        self._others = Ground(answer | {"deps": others})
-        self.ground = Ground(answer | {"deps": deps})
-        self._shown = {d["digest"] for d in deps if d.get("kept") == "shown" and d.get("digest")}
-        self._since: dict[bytes, Event] = {}
-        self._newest: dict[bytes, Event] = {}
-        self._at_put: dict[bytes, str | None] = {}  # the log's digests of when it was put, of what changed since
-        self._restored: set[bytes] = set()
-        self._undone: set[bytes] = set()
-
-    def take(self, event: Event, position: int) -> None:
-        """Takes a record that concerns the entry, in the log's order; `position` is that of its put."""
-        record = event.record
-        if record.get("type") == "mutation":
-            passing = self._differing.passes_by(record) and not self._others.names(record)
-            if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record) and not passing:
-                place = self._place(record)
-                told = event.seq >= position and record.get("kind") != "moved"  # of what moved the source is known
-                self._at_put.setdefault(place, event.known if told else None)
-                self._newest[place] = event
-                self._judge(event)
-        elif record.get("type") != "gap" and self.ground.told(record):
-            self._since.setdefault(b"", event)
-
-    def hashed(self, event: Event) -> None:
-        """Takes what was learnt of a mutation's digest later."""
-        if self._newest.get(self._place(event.record)) is event:
-            self._judge(event)
-
-    def moment(self) -> Event | None:
-        """The record since which it is dirty; None where no record tells."""
-        return min(self._since.values(), key=lambda event: event.seq, default=None)
-
-    def sure(self, event: Event) -> bool:
-        """Whether what it rests on was shown to be in order just before that record."""
-        place = self._place(event.record)
-        return place in self._restored or self.ground.digests.get(place) in self._shown
-
-    def undone(self, event: Event) -> bool:
-        """Whether what it changes had changed before that since the put, and was put back."""
-        return self._place(event.record) in self._undone
-
-    def _judge(self, event: Event) -> None:
-        place, digest = self._place(event.record), event.record.get("digest")
-        kept = self.ground.digests.get(place)
-        if digest is not None and digest in {kept, self._at_put.get(place)}:
-            if self._since.pop(place, event) is not event:
-                self._undone.add(place)
-            if digest == kept:
-                self._restored.add(place)
-        elif event.same:
-            if self._since.get(place) is event:
-                del self._since[place]
-        else:
-            self._since.setdefault(place, event)
-
-    def _place(self, record: Json) -> bytes:
-        named = records.places(record)
-        return next((path for path in named if path in self.ground.digests), named[0] if named else b"")
 
 
 class Story:
@@ -135,7 +31,8 @@ class Story:
 
     def __init__(self, answer: Json) -> None:
         self.ground = Ground(answer)
-        self.turn = Turn(answer)
+        self._past = Past()
+        self.turn = Turn(answer, self._past)
         self.count = 0
         self.reasons: dict[str, None] = {}
         """Why the log may not have all, beside gaps."""
@@ -158,13 +55,13 @@ class Story:
         self._events: deque[Event] = deque(maxlen=SHOWN)
         self._others: deque[Event] = deque(maxlen=SHOWN)  # the records of objects and entries, read apart
         self._led: list[Event] = []
-        self._below: dict[str, int] = {}  # the newest record that touched what an entry below rests on
+        self._below: dict[str, int] = {}  # since which record an entry below is dirty
+        self._unsure: list[str] = []  # the entries below of which that is not known
         self._digests = self.ground.digests
         self._mutations: dict[Any, Event] = {}
         self._newest_of: dict[bytes, Event] = {}
         self.declared: dict[Any, Json] = {}
         """The actions that were declared afterwards, by the number of the mutation that each explains."""
-        self._past: dict[bytes, dict[Any, str | None]] = {}  # digests by path and number, of the newest of the log
 
     def take(self, record: Json) -> None:
         """Takes a record that the daemon found to be about the paths rested on."""
@@ -201,11 +98,9 @@ class Story:
             if self.turn.ground.names(record):
                 self._newest = Event(record)
             if self.ground.names(record):
-                self._past.setdefault(records.places(record)[0], {})[record.get("seq")] = record.get("digest")
+                self._past.take(record)
         elif record.get("type") == "hashed":
-            past = self._past.get(local_path(record["path"]), {})
-            if record.get("of") in past:
-                past[record["of"]] = record.get("digest")
+            self._past.hashed(record)
             for event in (self._newest, self.before, *self._led):
                 if event is not None and event.seq == record.get("of"):
                     records.fill(event.record, record)
@@ -215,14 +110,31 @@ class Story:
         self.own_count += 1
         if event.record.get("at") == self._answer.get("at"):
             self._position, self.before, self.proven_later = event.seq, self._newest, False
+            self.turn.proven = False
         elif event.record.get("event") == "revalidated":
-            self.proven_later = True
+            self.proven_later = self.turn.proven = True
 
-    def lead(self, record: Json, dep: str, via: str) -> None:
-        """Takes a record that touched what the entry at `via` rests on, and so made the dependency `dep` dirty."""
-        event = Event(record, via=via)
-        self._led.append(event)
-        self._below[dep] = max(event.seq, self._below.get(dep, 0))
+    def lead(self, touched: list[Json], dep: str, via: str, below: Story | None) -> None:
+        """Takes what made the entry `via` dirty, and so the dependency `dep`.
+
+        `touched`: the newest records that touched what `via` rests on; `below`: its own story, where that is known.
+        """
+        told = None if below is None else below.became()
+        if told is None:
+            self._led += [Event(record, via=via, blamed=False) for record in touched]
+            self._unsure.append(dep)
+            return
+        seq, event = told
+        if event is not None:
+            self._led.append(Event(event.record, known=event.known, via=via))
+        self._below[dep] = min(seq, self._below.get(dep, seq))
+
+    def became(self) -> tuple[int, Event | None] | None:
+        """The record since which it is dirty, with the event where that is told; None where the log cannot tell."""
+        moment = self.turn.moment()
+        if moment is not None:
+            return None if self.turn.doubted() else (moment.seq, moment)
+        return (self.position, self.before) if self._born() and self.whole and not self.imported else None
 
     @property
     def position(self) -> int:
@@ -277,8 +189,12 @@ class Story:
         return self.followed and bool(self._position) and not self.missing() and not self.proven_later
 
     def born_below(self) -> list[str]:
-        """The entries that were dirty before this one was put: nothing below them was touched since."""
+        """The entries that were dirty before this one was put."""
         return [dep for dep, seq in self._below.items() if seq < self.position]
+
+    def unsure_below(self) -> list[str]:
+        """The entries of which nobody knows whether they were dirty before this one was put."""
+        return [dep for dep in dict.fromkeys(self._unsure) if dep not in self.born_below()]
 
     def _mutation(self, event: Event) -> None:
         record = event.record
@@ -303,11 +219,7 @@ class Story:
 
     def _before(self, path: bytes, seq: int) -> str | None:
         """The digest of a file before a record: as that record would tell it, where the log has one."""
-        known = self._digests.get(path)
-        if known is not None and known.startswith(_LOGGED):
-            return known
-        past = [digest for number, digest in self._past.get(path, {}).items() if number < seq]
-        return (past[-1] if past else None) or known
+        return self._past.before(path, seq) or self._digests.get(path)
 
     def _hashed(self, record: Json) -> None:
         """The digest of a mutation, found later: shown with it, and known from then on."""

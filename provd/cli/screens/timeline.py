@@ -11,12 +11,13 @@ from provd.cli import output
 from provd.cli.screens import drawing
 from provd.cli.screens.drawing import Piece
 from provd.cli.words import account, gaps, records
-from provd.client import local_path
+from provd.client import local_path, wire_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provd.cli.screens.story import Event, Story
+    from provd.cli.screens.story import Story
+    from provd.cli.screens.turn import Event
     from provd.client import WirePath
 
 Json = dict[str, Any]
@@ -43,6 +44,7 @@ class Timeline:
         self._story = story
         self._day = ""
         self._moment = story.turn.moment()
+        self._doubted = story.turn.doubted() if self._moment is not None else []
         root = answer.get("root")
         self._root = None if root is None else local_path(root).rstrip(b"/") + b"/"
 
@@ -52,7 +54,8 @@ class Timeline:
         born = story.born()
         touched = story.newest()
         own = [event for event in story.own if event.seq != position]
-        before = [story.before] if story.before is not None and born else []
+        # What was imported was read elsewhere, or before: which of the changes until then counts nobody knows.
+        before = [story.before] if story.before is not None and born and not story.imported else []
         told = sorted([*own, *before, *touched], key=lambda event: event.seq)
         yield from self._left_out(story.own_count - len(story.own), "earlier puts")
         for event in told:
@@ -74,9 +77,10 @@ class Timeline:
         said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
-        for text in self._birth(born):
-            head = f"{_spine()}   {output.symbol('dirty')} "
-            yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
+        for word, texts in (("dirty", self._birth(born)), ("unknown", self._unsure())):
+            for text in texts:
+                head = f"{_spine()}   {output.symbol(word)} "
+                yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
 
     def _word(self) -> str:
         """Where it was put, in a word: how often is a count of its puts there, and not of imports."""
@@ -102,6 +106,14 @@ class Timeline:
         if below := self._story.born_below():
             yield f"{sure}: so was {_some(below)}"
 
+    def _unsure(self) -> Iterator[str]:
+        """What the log cannot tell of when it became dirty."""
+        if self._doubted:
+            places = _some([self._near(wire_path(place)) for place in self._doubted])
+            yield f"which change made it dirty the log cannot tell: what {places} was when it was read is not known"
+        if below := self._story.unsure_below():
+            yield f"when {_some(below)} became dirty the log cannot tell"
+
     def _event(self, event: Event, *, mine: bool) -> Iterator[str]:
         record = event.record
         symbol = output.glyph("├", "+")
@@ -109,9 +121,17 @@ class Timeline:
             symbol = output.symbol("unknown")
         elif mine:
             symbol = output.glyph("○", "o")
-        elif event.via or event is self._moment or event is self._story.before:
+        elif (
+            (event.via and event.blamed) or (event is self._moment and not self._doubted) or event is self._story.before
+        ):
             symbol = output.symbol("dirty")
         yield from self._node(symbol, record.get("at"), self._pieces(event, mine=mine))
+
+    def _blamed(self, event: Event) -> bool:
+        """Whether that record is known to have made it dirty, or to be the last before it was put dirty."""
+        if event is self._moment:
+            return not self._doubted
+        return (bool(event.via) and event.blamed) or event is self._story.before
 
     def _pieces(self, event: Event, *, mine: bool) -> list[Piece]:
         """What happened, who did it, and what it means for the entry."""
@@ -131,7 +151,7 @@ class Timeline:
         if event.via:
             pieces.append(Piece(f"through {event.via}", "dim", glue="  "))
         if remark := self._remark(event):
-            pieces.append(Piece(remark, "red", glue="  "))
+            pieces.append(Piece(remark, "red" if self._blamed(event) else "", glue="  "))
         return pieces
 
     def _said(self, record: Json) -> str:

@@ -41,6 +41,11 @@ def dependency(item: Json, colour: str = "") -> Piece:
     return Piece(verdicts.dependency(item), colour, elastic=path)
 
 
+def key_of(item: Json) -> str:
+    """The key that an item of evidence about an entry names."""
+    return local_path(item["dep"]).partition(b":")[2].decode("utf-8", "replace")
+
+
 @dataclass
 class Cause:
     """One thing at fault, and what made it so."""
@@ -80,7 +85,7 @@ class Tree:
         return [self._cause(item) for item in answer.get("evidence") or [] if item.get("dep") is not None]
 
     def _cause(self, item: Json) -> Cause:
-        key = local_path(item["dep"]).partition(b":")[2].decode("utf-8", "replace")
+        key = key_of(item)
         if item.get("why") not in _BELOW:
             return Cause(item)
         if key not in self._known:

@@ -1,0 +1,241 @@
+"""Since when an entry is dirty: the record that made it so, where the log tells which one that is.
+
+Rule: no record is taken for the one that may not be it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from provd.cli.given import names
+from provd.cli.screens.concern import Differing, Ground, root_of
+from provd.cli.words import causes, records, verdicts
+from provd.client import local_path, wire_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+_ABSENT: Final = "absent"
+_LOGGED: Final = "xxh3:"
+"""The algorithm of the log's own digests."""
+_NOBODY: Final = {"unknown": True}
+
+
+@dataclass
+class Event:
+    """One record of the story, and the digest that was known of its path before; `via`: what led to it.
+
+    `declared` is the action that named the path afterwards, of a mutation that is nobody's by its own record;
+    `blamed`: whether what led to it is dirty by it.
+    """
+
+    record: Json
+    known: str | None = None
+    via: str = ""
+    declared: Json | None = None
+    blamed: bool = True
+
+    @property
+    def seq(self) -> int:
+        """The number of its record; 0 where it has none."""
+        return int(self.record.get("seq") or 0)
+
+    @property
+    def same(self) -> bool:
+        """Whether it left the content as it was known before."""
+        return self.known is not None and self.record.get("digest") == self.known
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether it is a mutation of which the record does not say who made it."""
+        return self.record.get("type") == "mutation" and (self.record.get("actor") or _NOBODY) == _NOBODY
+
+
+class Past:
+    """What the newest of the log tells of the content of paths, by the number of each change of it."""
+
+    def __init__(self) -> None:
+        self._states: dict[bytes, dict[int, str | None]] = {}
+        self._begun: set[bytes] = set()  # made where nothing was, as far as the first record tells
+
+    def take(self, record: Json) -> None:
+        """Takes a mutation that is more than `attrib`."""
+        for place in records.places(record):
+            if place not in self._states and record.get("kind") == "created":
+                self._begun.add(place)
+            self._states.setdefault(place, {})[int(record.get("seq") or 0)] = state(record, place)
+
+    def hashed(self, record: Json) -> None:
+        """Takes a digest that was found later."""
+        states = self._states.get(local_path(record["path"]), {})
+        if record.get("of") in states:
+            states[record["of"]] = record.get("digest")
+
+    def before(self, place: bytes, seq: int) -> str | None:
+        """What it was just before that record: a digest or `absent`; None where that is not known."""
+        return next((known for number, known in self._backwards(place) if number < seq), None)
+
+    def knows(self, place: bytes, seq: int) -> bool:
+        """Whether there is any change of it before that record."""
+        return any(number < seq for number, _ in self._backwards(place))
+
+    def several(self, place: bytes, seq: int) -> bool:
+        """Whether it held more than one content before that record, as far as can be told."""
+        seen = [digest for number, digest in self._backwards(place) if number < seq and digest != _ABSENT]
+        unknown = seen.count(None) + (bool(seen) and place not in self._begun)
+        return len(set(seen) - {None}) + unknown > 1
+
+    def _backwards(self, place: bytes) -> Iterator[tuple[int, str | None]]:
+        return reversed(self._states.get(place, {}).items())
+
+
+def state(record: Json, place: bytes) -> str | None:
+    """What a mutation left at a place that it names: a digest or `absent`; None where that is not known."""
+    named = records.places(record)
+    if record.get("kind") == "deleted" or (place in named and place != named[0]):
+        return _ABSENT
+    return record.get("digest")
+
+
+class Turn:
+    """Since when what an entry rests on is another than it was: the first record that changed what is at fault.
+
+    A digest that the client read may be of any content that was there before the put. Where it is of another algorithm
+    than the log's, and there were several, no record is known to be the one.
+    """
+
+    def __init__(self, answer: Json, past: Past) -> None:
+        faults = {
+            verdicts.dependency(item)
+            for item in answer.get("evidence") or []
+            if str(item.get("why")) in causes.DIRTYING
+        }
+        deps = [item for item in answer.get("deps") or [] if verdicts.dependency(item) in faults]
+        self._differing = Differing(answer.get("evidence") or [], root_of(answer))
+        others = [item for item in deps if names.named(item) not in self._differing.told]
+        self._others = Ground(answer | {"deps": others})
+        self.ground = Ground(answer | {"deps": deps})
+        self._shown = {d["digest"] for d in deps if d.get("kept") == "shown" and d.get("digest")}
+        # Of a set whose members are named it is known what it held as it is kept: it was in order then.
+        read = [d for d in deps if d.get("kept") == "read" and names.named(d) not in self._differing.told]
+        self._read = Ground(answer | {"deps": read})
+        self._elsewhere = bool(answer.get("imported")) and not answer.get("made_here")
+        self.proven = False
+        """Whether it was proven after it was put: what was read was still there then."""
+        self._past = past
+        self._position = 0
+        self._since: dict[bytes, Event] = {}
+        self._early: dict[bytes, list[Event]] = {}  # what changed it between the clock and the put
+        self._newest: dict[bytes, Event] = {}
+        self._at_clock: dict[bytes, str | None] = {}  # the log's digests of then, of what changed since
+        self._at_put: dict[bytes, str | None] = {}
+        self._restored: set[bytes] = set()
+        self._undone: set[bytes] = set()
+
+    def take(self, event: Event, position: int) -> None:
+        """Takes a record that concerns the entry, in the log's order; `position` is that of its put."""
+        record = event.record
+        self._position = position
+        if record.get("type") == "mutation":
+            passing = self._differing.passes_by(record) and not self._others.names(record)
+            if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record) and not passing:
+                place = self._place(record)
+                known = event.known
+                if record.get("kind") == "moved":  # what is known of it is of its source
+                    known = self._past.before(place, event.seq)
+                (self._at_clock if event.seq < position else self._at_put).setdefault(place, known)
+                self._newest[place] = event
+                self._judge(event)
+        elif record.get("type") != "gap" and self.ground.told(record):
+            self._since.setdefault(b"", event)
+
+    def hashed(self, event: Event) -> None:
+        """Takes what was learnt of a mutation's digest later."""
+        if self._newest.get(self._place(event.record)) is event:
+            self._judge(event)
+
+    def moment(self) -> Event | None:
+        """The record since which it is dirty; None where no record tells, or where it was dirty when it was put."""
+        if any(self._born(place) for place in self._since):
+            return None
+        early = [events[0] for place, events in self._early.items() if self._blames_early(place)]
+        return min([*self._since.values(), *early], key=lambda event: event.seq, default=None)
+
+    def doubted(self) -> list[bytes]:
+        """The places that changed since the put, of which nobody knows whether they had changed before."""
+        return [place for place in self._since if self._doubts(place)]
+
+    def sure(self, event: Event) -> bool:
+        """Whether what it rests on was shown to be in order just before that record."""
+        return self._sure(self._place(event.record))
+
+    def undone(self, event: Event) -> bool:
+        """Whether what it changes had changed before that since the put, and was put back."""
+        return self._place(event.record) in self._undone
+
+    def _sure(self, place: bytes) -> bool:
+        return place in self._restored or self.ground.digests.get(place) in self._shown
+
+    def _was_at_put(self, place: bytes) -> str | None:
+        """The log's digest of when it was put, where that can be compared with what is kept."""
+        kept = self._read.digests.get(place, "")
+        return self._past.before(place, self._position) if kept.startswith(_LOGGED) or kept == _ABSENT else None
+
+    def _born(self, place: bytes) -> bool:
+        """Whether it was another already when it was put, and never came back."""
+        was = self._was_at_put(place)
+        return was is not None and was != self._read.digests.get(place) and not (self._sure(place) or self.proven)
+
+    def _blames_early(self, place: bytes) -> bool:
+        """Whether the first change between clock and put is known to be the one."""
+        if place in self._since:
+            return False
+        return len(self._early[place]) == 1 or not self._is_read(place) or self._was_at_put(place) is not None
+
+    def _doubts(self, place: bytes) -> bool:
+        event = self._since[place]
+        if event.seq < self._position or not self._is_read(place) or self._sure(place) or self.proven:
+            return False
+        if self._was_at_put(place) is not None:
+            return False  # it was as it is kept, else it was born dirty
+        if self._elsewhere or self._early.get(place):
+            return True
+        held = self._past.several if place in self._read.digests else self._past.knows
+        return held(place, self._position)
+
+    def _is_read(self, place: bytes) -> bool:
+        return self._read.names({"type": "mutation", "kind": "created", "path": wire_path(place)})
+
+    def _judge(self, event: Event) -> None:
+        place = self._place(event.record)
+        now, kept = state(event.record, place), self.ground.digests.get(place)
+        early = event.seq < self._position
+        was = (self._at_clock if early else self._at_put).get(place)
+        if now is not None and now in {kept, was}:
+            found = self._early.pop(place, []) if early or now == kept else []
+            if not early and place in self._since:
+                found.append(self._since.pop(place))
+            if any(other is not event for other in found):
+                self._undone.add(place)
+            if now == kept:
+                self._restored.add(place)
+        elif early:
+            events = self._early.setdefault(place, [])
+            if event.same and event in events:
+                events.remove(event)
+            elif not event.same and event not in events:
+                events.append(event)
+            if not events:
+                del self._early[place]
+        elif event.same:
+            if self._since.get(place) is event:
+                del self._since[place]
+        else:
+            self._since.setdefault(place, event)
+
+    def _place(self, record: Json) -> bytes:
+        named = records.places(record)
+        return next((path for path in named if path in self.ground.digests), named[0] if named else b"")

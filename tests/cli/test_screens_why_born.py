@@ -1,0 +1,165 @@
+"""`provd why` of what was dirty before it was put, and of what the log cannot tell: no wrong record is marked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from screens import Desk, desk
+from support import HANG
+
+if TYPE_CHECKING:
+    from screens import Seen
+
+__all__ = ["desk"]
+
+_BORN = "it was dirty before it was put, as far as the log knows: "
+_UNKNOWN = "│   ? which change made it dirty the log cannot tell: "
+
+
+def _marked(told: Seen) -> list[str]:
+    return [line for line in told.lines if line.startswith("✗ HH:MM")]
+
+
+def _digest_by_the_log(desk: Desk, name: str) -> dict[str, str]:
+    dep = f"file:{desk.daemon.root}/{name}"
+    return {"dep": dep, "digest": desk.daemon.rpc("deps.snapshot", deps=[dep])["digests"][0]["digest"]}
+
+
+def test_a_write_after_a_put_that_was_born_stale_is_not_marked(desk: Desk) -> None:
+    desk.save("f", "one\n")
+    read = desk.read("f")
+    desk.save("f", "two\n")
+    desk.put("k", read)
+    desk.save("f", "three\n")
+
+    told = desk.pipe("why", "k")
+
+    assert _marked(told) == []
+    assert f"{_UNKNOWN}what f was when it was read is not known\n" in told.text
+    assert "the first change since it was put" in told.text
+
+
+def test_where_the_log_can_compare_it_stays_born_stale_whatever_is_written(desk: Desk) -> None:
+    desk.save("f", "one\n")
+    read = _digest_by_the_log(desk, "f")
+    desk.save("f", "two\n")
+    desk.put("k", read)
+    desk.save("f", "three\n")
+
+    told = desk.pipe("why", "k")
+
+    assert [line.endswith("  the last change before it was put") for line in _marked(told)] == [True]
+    assert _BORN in told.text
+
+
+def test_where_the_log_can_compare_a_write_after_several_is_the_one(desk: Desk) -> None:
+    for content in ("one\n", "two\n"):
+        desk.save("f", content)
+    desk.put("k", _digest_by_the_log(desk, "f"))
+    desk.save("f", "three\n")
+
+    told = desk.pipe("why", "k")
+
+    assert ["the first change since it was put" in line for line in _marked(told)] == [True]
+    assert _BORN not in told.text
+    assert _UNKNOWN not in told.text
+
+
+def test_what_was_proven_since_is_marked_though_it_had_changed_before(desk: Desk) -> None:
+    for content in ("one\n", "two\n"):
+        desk.save("f", content)
+    desk.put("k", desk.read("f"))
+    desk.daemon.rpc("entry.revalidate", key="k", root=desk.daemon.root)
+    desk.save("f", "three\n")
+
+    assert len(_marked(desk.pipe("why", "k"))) == 1
+
+
+@pytest.mark.parametrize("digest", ["of the log", "of another algorithm"])
+def test_what_was_undone_before_an_import_is_not_marked(desk: Desk, digest: str) -> None:
+    rpc, root = desk.daemon.rpc, desk.daemon.root
+    path, other = os.path.join(root, "a"), os.path.join(root, "b")
+    desk.save("a", "one\n")
+    desk.put("k", _digest_by_the_log(desk, "a") if digest == "of the log" else desk.read("a"))
+    clock = desk.clock()
+    os.rename(path, other)
+    desk.clock()
+    os.rename(other, path)
+    desk.hashed(clock)
+    exported = os.path.join(desk.daemon.outside, "exported")
+    with open(exported, "wb") as out:
+        subprocess.run(desk.command("export"), stdout=out, check=True, cwd=root, env=desk.environment(), timeout=HANG)
+    rpc("entry.forget", key="k", root=root)
+    assert desk.pipe("import", exported).code == 0
+    assert rpc("entry.check", key="k", root=root)["verdict"] == "fresh"
+    desk.daemon.stop()
+    with open(path, "w") as file:
+        file.write("another\n")
+    desk.daemon.start().scanned()
+
+    told = desk.pipe("why", "k")
+
+    assert told.code == 1
+    assert [line for line in _marked(told) if "moved" in line] == []
+    assert "before it was imported" not in told.text
+
+
+def test_of_what_was_imported_from_elsewhere_nobody_knows_what_was_here_when_it_came(desk: Desk) -> None:
+    desk.save("f", "one\n")
+    desk.put("k", desk.read("f"))
+    exported = subprocess.run(
+        desk.command("export"),
+        capture_output=True,
+        check=True,
+        cwd=desk.daemon.root,
+        env=desk.environment(),
+        timeout=HANG,
+    ).stdout
+    log = json.loads(exported.partition(b"\n")[0])["log"].encode()
+    desk.daemon.rpc("entry.forget", key="k", root=desk.daemon.root)
+    path = os.path.join(desk.daemon.outside, "exported")
+    with open(path, "wb") as file:
+        file.write(exported.replace(log, b"f" * len(log)))  # that of another store
+    assert desk.pipe("import", path).code == 0
+    desk.save("f", "two\n")
+
+    told = desk.pipe("why", "k")
+
+    assert "put elsewhere" in told.text
+    assert _marked(told) == []
+    assert _UNKNOWN in told.text
+
+
+@pytest.mark.parametrize("content", ["two\n", "three\n"])
+def test_an_entry_derived_from_what_was_dirty_stays_born_stale(desk: Desk, content: str) -> None:
+    desk.save("f", "one\n")
+    desk.put("below", f"file:{desk.daemon.root}/f", as_of="put")
+    desk.save("f", "two\n")
+    desk.put("above", "entry:below", fetched_at=desk.clock())
+    before = _marked(desk.pipe("why", "above"))
+    desk.save("f", content)
+
+    told = desk.pipe("why", "above")
+
+    assert len(before) == 1
+    assert _marked(told) == before
+    assert f"│   ✗ {_BORN}so was entry:below\n" in told.text
+
+
+def test_of_an_entry_below_that_may_have_been_born_stale_no_record_is_marked(desk: Desk) -> None:
+    desk.save("f", "one\n")
+    read = desk.read("f")
+    desk.save("f", "two\n")
+    desk.put("below", read)
+    desk.put("above", "entry:below", fetched_at=desk.clock())
+    desk.save("f", "three\n")
+
+    told = desk.pipe("why", "above")
+
+    assert _marked(told) == []
+    assert "  through entry:below" in told.text
+    assert "│   ? when entry:below became dirty the log cannot tell\n" in told.text
