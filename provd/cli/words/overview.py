@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.commands.action import open_line
 from provd.cli.words import gaps, times
 from provd.cli.words.records import is_below, number
@@ -116,7 +116,7 @@ def _unit(unit: Service) -> str:
 def _roots(answer: Json) -> Iterator[str]:
     roots = answer.get("roots") or []
     if not roots:
-        yield from _row("roots", "none: provd watch add .  # or another directory")
+        yield from _row("roots", steps.filled("none: provd watch add .  # or another directory"))
         return
     yield "roots"
     if len(roots) > _SHOWN:  # then those first that are not as they should be
