@@ -190,10 +190,10 @@ def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | No
     sees(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}", "provd restart  # takes the new one")
-    _differs(client, at, backend)
+    _differs(client, backend)
 
 
-def _differs(client: Client, at: Place, backend: str | None) -> None:
+def _differs(client: Client, backend: str | None) -> None:
     """Says which choices of this command the daemon that runs does not have, and what would change that."""
     place = places.config_place()
     if backend is None and not place.named:
