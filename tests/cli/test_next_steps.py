@@ -279,6 +279,20 @@ def test_a_next_step_asks_the_daemon_and_means_the_keys_that_the_command_was_tol
         assert steps.filled(hint) == hint
 
 
+def test_no_line_of_data_forgets_where_its_next_step_leads() -> None:
+    """Messages are placed where they are printed; of data each text is, since a value is handed on as it is."""
+    bare = re.compile(r"(?:more|none|next|look at): provd [a-z]")
+    assert bare.search("and 3 more: provd watch ls")
+    of_data = re.compile(r"yield|output\.line\(")
+    found = [
+        f"{path.name}: {line.strip()}"
+        for path in (SOURCE / "cli").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if bare.search(line) and of_data.search(line) and "steps.filled(" not in line
+    ]
+    assert found == []
+
+
 def test_what_a_message_ends_with_is_a_next_step_too(capsys: pytest.CaptureFixture[str]) -> None:
     with click.Context(app) as context:
         steps.know(context.meta, {}, {"socket": "/s"})
