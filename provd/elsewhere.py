@@ -25,6 +25,18 @@ def listening(asked: str) -> str | None:
     return next((path for path in dict.fromkeys(_candidates(asked)) if path != asked and answers(path)), None)
 
 
+def beside_variable() -> str | None:
+    """The socket of a daemon of this user that listens where it would be asked, did $PROVD_SOCKET not name another.
+
+    Where none does, that of the daemon which has the state directory.
+    """
+    asked = places.socket_place()
+    if asked.source != "$PROVD_SOCKET":
+        return None
+    found = (places.usual_socket(), *_written(places.state_dir()))
+    return next((path for path in found if path != asked.path and answers(path)), None)
+
+
 def _candidates(asked: str) -> Iterator[str]:
     """In a directory its socket; what the locks of the state directories say; then the places of the units."""
     if os.path.isdir(asked):

@@ -94,6 +94,15 @@ def socket_place(explicit: str | None = None, state: str | None = None) -> Place
         return Place(absolute(explicit), "--socket")
     if named := _variable("PROVD_SOCKET"):
         return Place(absolute(named), "$PROVD_SOCKET")
+    return _unnamed_socket(state)
+
+
+def usual_socket() -> str:
+    """The daemon's socket where nothing names it: that of `socket_place` if `$PROVD_SOCKET` had no value."""
+    return _unnamed_socket(None).path
+
+
+def _unnamed_socket(state: str | None) -> Place:
     if state or _variable("PROVD_STATE_DIR"):
         directory, source = state_place(state)
         return Place(os.path.join(directory, SOCKET_NAME), source)

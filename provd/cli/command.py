@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import click
 
-from provd import places
+from provd import places, reach
 from provd.cli import output, steps
 from provd.cli.given import completing
 from provd.client import Client, ProvdUnreachable, RpcError
@@ -103,20 +103,17 @@ class Command(click.Command):
         """As click does; what was asked for stands where whoever tells of an error finds it."""
         ctx.meta[_JSON] = bool(ctx.params.get(_AS_JSON))
         ctx.meta[_NAME] = ctx.command_path
-        steps.know(ctx.meta, _known(ctx.params))
+        place = {name: output.quoted(each) for name in steps.PLACE if isinstance(each := ctx.params.get(name), str)}
+        steps.know(ctx.meta, _known(ctx.params), place)
         return super().invoke(ctx)
 
 
 def _known(params: dict[str, Any]) -> dict[str, str]:
-    """What stands for placeholders in the hints of a command that was given this: its one key, with its place."""
+    """What stands for placeholders in the hints of a command that was given this: its one key."""
     keys = [params["key"]] if params.get("key") is not None else list(params.get("keys") or ())
     if len(keys) != 1:
         return {}
-    words = [output.quoted(keys[0])]
-    for name in ("root", "scope", "socket", "state"):
-        if isinstance(value := params.get(name), str):
-            words += [f"--{name}", output.quoted(value)]
-    return {"KEY": " ".join(words)}
+    return {"KEY": output.quoted(keys[0])}
 
 
 def wants_json(context: click.Context | None, arguments: Sequence[str]) -> bool:
@@ -205,7 +202,7 @@ class Place:
 
             asked = error.kind == "busy" or error.kind in holding.NOBODY
             held = holding.holder(places.state_dir(self.state)) if asked else None
-            error = self._named(holding.bereft(error, held, socket))
+            error = self.named(holding.bereft(error, held, socket))
             raise process.hung(error, held.pid if held is not None and held.socket == socket else None) from None
         try:
             client.greet(least(timeout))
@@ -221,12 +218,19 @@ class Place:
         client.timeout = timeout
         return client
 
-    def _named(self, error: ProvdUnreachable) -> ProvdUnreachable:
-        """The same; where an option named a place that nobody listens at, what to do speaks of that very place."""
-        if (self.socket or self.state) is None or error.kind not in _NOBODY or error.elsewhere is not None:
+    def named(self, error: ProvdUnreachable) -> ProvdUnreachable:
+        """The same; where an option or a variable named a place that nobody listens at, what to do speaks of that."""
+        if error.kind not in _NOBODY or error.elsewhere is not None:
             return error
         from provd import elsewhere  # noqa: PLC0415  (only where it does not answer)
 
+        if (self.socket or self.state) is None:
+            there = elsewhere.beside_variable()
+            if there is None:
+                return error
+            unset = f"unset PROVD_SOCKET  # it names another place than {there}, where a daemon of yours listens"
+            hint = unset if there == places.usual_socket() else reach.ask_it(there)
+            return ProvdUnreachable(error.message, hint, error.kind, there)
         asked, usual = places.socket_path(self.socket, self.state), places.socket_path()
         named = {"--state": self.state, "--socket": self.socket and asked}
         options = [f"{option} {output.quoted(value)}" for option, value in named.items() if value]

@@ -37,6 +37,7 @@ _LOOKS: Final = {
     "fail": ("✗", "x", "red"),
     "skipped": ("-", "-", "dim"),
 }
+_STEP: Final = re.compile(r"(?<=: )provd \S.*\Z")
 _NO_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _WIDTH: Final = 80
 _DIGEST_SHOWN: Final = 12
@@ -89,7 +90,12 @@ def line_written(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """One message. Where it cannot be written it is dropped: what was found counts, not what was said of it."""
+    """One message. Where it cannot be written it is dropped: what was found counts, not what was said of it.
+
+    A command that it ends with, behind a colon, is a next step as any other.
+    """
+    if (ends := _STEP.search(text)) is not None:
+        text = text[: ends.start()] + steps.filled(ends[0])
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

@@ -35,6 +35,7 @@ PROGRAMS: Final = frozenset(
             "sysctl",
             "tail",
             "timedatectl",
+            "unset",
             "unxz",
             "unzstd",
         ),
@@ -49,6 +50,17 @@ _EXPORTED: Final = re.compile(r"export \w+=")
 _GLUE: Final = "  # "
 _KNOWN: Final = "provd.known"
 """Where a context keeps what its placeholders stand for."""
+_GIVEN: Final = "provd.given"
+"""Where it keeps the options that say which daemon was asked, and which keys are meant."""
+_OF_KEYS: Final = ("root", "scope")
+_OF_DAEMON: Final = ("socket", "state")
+PLACE: Final = _OF_KEYS + _OF_DAEMON
+"""The options that a next step has to have too, as parameters are named."""
+_QUOTED: Final = r"""'[^']*'|"[^"]*"|"""
+_OURS: Final = re.compile(_QUOTED + r"(?<![^\s(])provd (?P<words>[a-z]+(?: [a-z]+)?)(?=[\s;&|)]|$)")
+"""A command of provd; what is quoted is passed over."""
+_REST: Final = re.compile(rf"(?:{_QUOTED}[^;&|()<>'\"])*?(?= -- | --$|\s*(?:[;&|()<>]|$))")
+"""What it is given, up to where further options have their place."""
 
 
 def is_command(line: str) -> bool:
@@ -65,21 +77,59 @@ def because(command: str, why: str) -> str:
     return first + (", " if _GLUE in first else _GLUE) + why + newline + others
 
 
-def know(meta: dict[str, Any], known: dict[str, str]) -> None:
-    """Keep in a context's `meta` what placeholders stand for in the command that runs: words for a shell, by name."""
+def know(meta: dict[str, Any], known: dict[str, str], place: dict[str, str]) -> None:
+    """Keep in a context's `meta` what placeholders stand for in the command that runs: words for a shell, by name.
+
+    `place`: the same of its options that say which daemon and which keys are meant (of `PLACE`), without the dashes.
+    """
     meta[_KNOWN] = known
+    meta[_GIVEN] = place
 
 
 def filled(hint: str, context: click.Context | None = None) -> str:
     """The hint with what the command was given for its placeholders. `context`: that of the command, if it has ended.
 
-    One counts where it is the first argument of a command of provd.
+    A placeholder counts where it is the first argument of a command of provd. Each such command asks the daemon, and
+    means the keys, that this one was told to: otherwise a step that is pasted would lead to another daemon.
     """
     context = context or click.get_current_context(silent=True)
-    for name, words in (context.meta.get(_KNOWN, {}) if context is not None else {}).items():
+    if context is None:
+        return hint
+    for name, words in context.meta.get(_KNOWN, {}).items():
         first = re.compile(rf"(?<!\S)(provd \w+) {name}(?!\S)")
         hint = "".join(f"{part} {words}" if at % 2 else part for at, part in enumerate(first.split(hint)))
-    return hint
+    place = context.meta.get(_GIVEN)
+    return "\n".join(_placed(line, place, context.find_root()) for line in hint.split("\n")) if place else hint
+
+
+def _placed(line: str, place: dict[str, str], root: click.Context) -> str:
+    """A line whose commands of provd name the place, each as far as it has such options and does not name another."""
+    command, glue, why = line.partition(_GLUE)
+    placed, at = "", 0
+    for found in _OURS.finditer(command):
+        if found["words"] is None or (there := _options(found["words"].split(), root)) is None:
+            continue
+        rest = _REST.match(command, found.end("words"))
+        if rest is None:
+            continue
+        told = re.findall(r"(?<!\S)--(\w+)", found[0] + rest[0])
+        if "help" in told:
+            continue
+        kinds = (_OF_KEYS if there & {"key", "keys"} else (), _OF_DAEMON)
+        wanted = [name for kind in kinds if not {*kind} & {*told} for name in kind if name in place and name in there]
+        placed += command[at : rest.end()] + "".join(f" --{name} {place[name]}" for name in wanted)
+        at = rest.end()
+    return placed + command[at:] + glue + why
+
+
+def _options(words: list[str], root: click.Context) -> set[str | None] | None:
+    """The parameters of the command that some words begin with; None where it is none."""
+    command: click.Command | None = root.command
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(root, word)
+    return None if command is None else {parameter.name for parameter in command.params}
 
 
 def ways(*hints: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,27 @@ def _daemon(monkeypatch: pytest.MonkeyPatch, main: Callable[[Any], Any]) -> list
     return loaded
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere", "provd: --root nowhere: there is no such directory\n  next: provd run --help  # make it first, or"),
+        ("file", "provd: --root file is no directory\n  next: provd run --root . --state s  # watches the one that"),
+    ],
+)
+def test_a_root_that_is_no_directory_is_not_run(cli: Cli, name: str, said: str) -> None:
+    with open("file", "w"):
+        pass
+
+    got = cli("run", "--state", "s", "--root", name, code=5)  # 2 would tell a service never to try again
+
+    assert got.err.startswith(said)
+    assert not os.path.exists("s")
+
+
 def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.makedirs("a")
+    os.makedirs("b")
+    os.makedirs(b"\xff")
     started: list[Any] = []
     loaded = _daemon(monkeypatch, started.append)
 
@@ -45,7 +66,7 @@ def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         "--root",
         "a/../b",
         "--root",
-        b"/\xff",
+        b"\xff",
         "--state",
         "s",
         "--socket",
@@ -65,7 +86,7 @@ def test_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         {
             "state": f"{cli.here}/s",
             "socket": f"{cli.here}/x",
-            "roots": (f"{cli.here}/a/../b".encode(), b"/\xff"),
+            "roots": (f"{cli.here}/b".encode(), f"{cli.here}/".encode() + b"\xff"),
             "backend": "poll",
             "log_format": "json",
             "log_file": "l",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +162,30 @@ def test_files_that_nothing_shows_are_summed_by_one_command_that_can_be_pasted(c
     )
     assert err.count("sha256sum") == 1
     assert f"  {step}\n" in err
+
+
+def test_what_is_absent_has_no_sum_that_could_be_taken(cli: Cli) -> None:
+    cli.fake.answers["entry.put"] = _PUT | {
+        "absent": ["file:/none"],
+        "unproven": ["file:/a", "file:/none"],
+        "verdict": verdict("unknown", why="unproven"),
+    }
+
+    err = cli("put", "k", "--no-deps", "--value", "x").err
+
+    step = "c=$(provd clock)  # before it is read again; then put with --fetched-at $c, or --as-of-now"
+    assert f"  next: {step}\n" in err
+    assert "sha256sum" not in err
+
+
+@pytest.mark.parametrize("place", [["--root", "/r s"], ["--scope", "s"]])
+def test_a_next_step_names_the_place_of_the_key_and_the_daemon(cli: Cli, place: list[str]) -> None:
+    cli.fake.answers["entry.put"] = _PUT | {"verdict": verdict("dirty", why="changed")}
+    there = ["--socket", os.environ["PROVD_SOCKET"], "--state", "st"]
+
+    err = cli("put", "k", "--no-deps", "--value", "x", *place, *there).err
+
+    assert f"  next: {shlex.join(['provd', 'why', 'k', *place, *there])}\n" in err
 
 
 def test_a_conflict_names_the_key_and_its_place(cli: Cli) -> None:

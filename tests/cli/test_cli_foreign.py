@@ -84,7 +84,7 @@ def test_a_daemon_that_is_begun_in_another_namespace_is_told_of(home: Home, insi
     said = inside("restart", code=0).err
     assert "restarted in the background" in said
     assert "it runs in this mount namespace" in said
-    assert "provd start outside" in said
+    assert "next: provd stop  # to have it there; then start it outside" in said
     assert home.hello()["pid"] != pid
     assert "you see other files than the daemon" in home.provd("start").err
     home.provd("stop")

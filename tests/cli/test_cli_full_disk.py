@@ -39,4 +39,4 @@ def test_start_on_a_full_disk_says_that_it_is_full(home: Home, options: str, tol
     )
     assert done.returncode == 5
     assert told.format(place) in done.stderr
-    assert "next: provd start  # when there is space on that disk" in done.stderr
+    assert f"next: provd start --state {place}/s  # when there is space on that disk" in done.stderr

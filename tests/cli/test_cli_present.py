@@ -24,6 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "d").mkdir()
     (tmp_path / "to-f").symlink_to("f")
     (tmp_path / "to-d").symlink_to("d")
+    (tmp_path / "round").symlink_to("round")
     (tmp_path / "dangling").symlink_to("none")
     os.mkfifo(tmp_path / "fifo")
     monkeypatch.chdir(tmp_path)
@@ -64,7 +65,13 @@ def test_directories_and_what_is_not_there_are_taken() -> None:
     [
         ("d", "d is a directory, and file: of it says only that: dir:d names what is in it, tree:d all below"),
         ("to-d", "to-d is a directory, and file: of it says only that"),
-        ("file:d", ""),
+        (
+            "file:d",
+            "file:d is a directory, and file: of it says only that: dir:d names what is in it, tree:d all below",
+        ),
+        ("round", "round is a link that leads to itself, so it has no content"),
+        ("file:round", "file:round is a link that leads to itself, so it has no content"),
+        ("dangling", ""),
         ("dir:d", ""),
         ("f", ""),
         ("none", ""),

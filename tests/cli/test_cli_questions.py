@@ -175,6 +175,20 @@ def test_a_place_that_was_named_is_named_again(cli: Cli, monkeypatch: pytest.Mon
     assert "  next: provd start\n" in cli("check", "k", code=3).err
 
 
+@pytest.mark.parametrize("words", [["check", "k"], ["status"], ["ls"], ["check", "-q", "k"]])
+def test_a_variable_that_names_a_wrong_place_is_to_be_unset(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    usual = f"{cli.here}/run/provd/provd.sock"
+    os.makedirs(os.path.dirname(usual))
+    os.symlink(os.environ["PROVD_SOCKET"], usual)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", f"{cli.here}/run")
+    monkeypatch.setenv("PROVD_SOCKET", f"{cli.here}/nobody")
+
+    step = f"unset PROVD_SOCKET  # it names another place than {usual}, where a daemon of yours listens"
+    assert f"  next: {step}\n" in cli(*words, code=3).err
+
+
 def test_a_relative_socket_is_another_one_in_each_directory_and_that_is_said(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,21 @@ def test_questions_say_that_it_runs(home: Home, bereft: int) -> None:
         assert f"kill -HUP {bereft}" in found
         assert "elsewhere" not in found
     finally:
+        home.provd("start")
+
+
+def test_what_lies_in_its_place_is_said_and_that_it_is_stopped(home: Home, bereft: int) -> None:
+    with open(home.socket, "w"):
+        pass
+    os.kill(bereft, signal.SIGSTOP)
+    try:
+        err = home.provd("check", "k", code=3).err
+
+        assert f"provd: process {bereft} is stopped, something else lies in place of its socket: {home.socket}\n" in err
+        assert f"  next: kill -CONT {bereft}  # it is stopped" in err
+    finally:
+        os.kill(bereft, signal.SIGCONT)
+        os.unlink(home.socket)
         home.provd("start")
 
 

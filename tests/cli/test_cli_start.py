@@ -263,7 +263,7 @@ def test_another_version_is_said(home: Home) -> None:
         [sys.executable, "-c", code], env=home.environment(), capture_output=True, text=True, timeout=HANG, check=True
     )
 
-    assert "this is 99: provd restart takes the new one" in done.stderr
+    assert "this is 99\n  next: provd restart  # takes the new one\n" in done.stderr
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import pytest
 
 from provd import places
-from provd.cli import steps
+from provd.cli import output, steps
 from provd.cli.app import app
 from provd.core import errors
 
@@ -47,6 +48,7 @@ PROGRAMS: Final = {  # and what may stand behind them; provd itself reads its ow
     "systemctl": r"(--user )?\S.*",
     "tail": r"\S+",
     "timedatectl": r"",
+    "unset": r"PROVD_SOCKET",
     "ulimit": r"-(n|v|f|Hn) (\d+|unlimited)",
 }
 PARTS: Final = re.compile(r"\s*(?:&&|;|\|\|?)\s*")
@@ -209,7 +211,7 @@ def test_no_variable_is_set_to_a_placeholder() -> None:
 
 def test_what_a_command_was_given_stands_for_placeholders_of_its_hints() -> None:
     context = click.Context(app)
-    steps.know(context.meta, {"KEY": "'a b' --root /KEY"})
+    steps.know(context.meta, {"KEY": "'a b' --root /KEY"}, {})
 
     assert steps.filled("provd get KEY  # KEY", context) == "provd get 'a b' --root /KEY  # KEY"
     assert steps.filled("provd get KEYS && provd put KEY", context) == "provd get KEYS && provd put 'a b' --root /KEY"
@@ -250,3 +252,50 @@ def test_prose_stands_behind_a_command_that_tells_more() -> None:
 def test_what_only_an_open_store_has_is_saved_by_one_line() -> None:
     assert places.SAVE == "provd export --all > FILE && provd restart && provd import FILE"
     assert wrong(places.SAVE) == ""
+
+
+def test_a_next_step_asks_the_daemon_and_means_the_keys_that_the_command_was_told() -> None:
+    context = click.Context(app)
+    steps.know(context.meta, {}, {"state": "'/s t'", "root": "r"})
+    told = {
+        "provd watch add .  # provd check it": "provd watch add . --state '/s t'  # provd check it",
+        "c=$(provd clock)  # why": "c=$(provd clock --state '/s t')  # why",
+        "kill -9 7; provd start": "kill -9 7; provd start --state '/s t'",
+        "sudo -u '#1' provd doctor": "sudo -u '#1' provd doctor --state '/s t'",
+        "provd export --root 'a;b' | provd import --as-root . -": (
+            "provd export --root 'a;b' --state '/s t' | provd import --as-root . - --state '/s t'"
+        ),
+        "provd why api-x": "provd why api-x --root r --state '/s t'",
+        "provd put 'a b' --sums - <<< \"$s\"": "provd put 'a b' --sums - --root r --state '/s t' <<< \"$s\"",
+        "provd get k --root q\nprovd start --state DIR": "provd get k --root q --state '/s t'\nprovd start --state DIR",
+        "provd status --socket PATH": "provd status --socket PATH",
+        "provd ls --root q": "provd ls --root q --state '/s t'",
+        "provd exec -- provd ls": "provd exec --state '/s t' -- provd ls --state '/s t'",
+        **{each: each for each in ("provd put --help", "provd help clocks", "ls '/ provd ls'", "provd nothing known")},
+    }
+    for hint, placed in told.items():
+        assert steps.filled(hint, context) == placed
+        assert steps.filled(placed, context) == placed
+        assert steps.filled(hint) == hint
+
+
+def test_no_line_of_data_forgets_where_its_next_step_leads() -> None:
+    """Messages are placed where they are printed; of data each text is, since a value is handed on as it is."""
+    bare = re.compile(r"(?:more|none|next|look at): provd [a-z]")
+    assert bare.search("and 3 more: provd watch ls")
+    of_data = re.compile(r"yield|output\.line\(")
+    found = [
+        f"{path.name}: {line.strip()}"
+        for path in (SOURCE / "cli").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if bare.search(line) and of_data.search(line) and "steps.filled(" not in line
+    ]
+    assert found == []
+
+
+def test_what_a_message_ends_with_is_a_next_step_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with click.Context(app) as context:
+        steps.know(context.meta, {}, {"socket": "/s"})
+        output.note("nothing is watched yet: provd watch add .  # or another directory")
+
+    assert capsys.readouterr().err == "nothing is watched yet: provd watch add . --socket /s  # or another directory\n"

@@ -264,7 +264,7 @@ def _of_daemon(daemon: Json | None, told: Json) -> Iterator[str]:
     yield f"{name} still uses other values:"
     for key, there in daemon["differs"].items():
         take = _RELOAD if there["next"] == "reload" else _RESTART
-        yield f"  {key} = {_value(there['value'])}  next: {_CHECK if told['mistakes'] else take}"
+        yield f"  {key} = {_value(there['value'])}  next: {steps.filled(_CHECK if told['mistakes'] else take)}"
 
 
 def _value(value: Any) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from provd import codes, configuration, places, terminal
-from provd.cli import output
-from provd.cli.command import Command, Failure, connected, given, json_option
+from provd.cli import output, steps
+from provd.cli.command import Command, Failure, Usage, connected, given, json_option
 from provd.cli.given import names
 from provd.cli.words import records
 
@@ -48,13 +48,18 @@ def run(
     """Run the daemon in the foreground. It is ready when its socket answers."""
     with terminal.hangups_held() as bound:  # before anything that takes long
         from provd import daemon, settings  # noqa: PLC0415  (see the rule)
+        from provd.cli.processes import serving  # noqa: PLC0415
         from provd.core import errors  # noqa: PLC0415
 
+        try:
+            directories = serving.directories(roots)
+        except Usage as error:  # 5 and not 2, with which a service stays ended: its disk may be mounted later
+            raise Failure(error.message, steps.pasteable(error.hint, "provd run --help")) from None
         try:
             loaded = settings.load(
                 state=places.state_dir(at.state),
                 socket=places.socket_path(at.socket, at.state),
-                roots=tuple(names.absolute(root) for root in roots),
+                roots=directories,
                 backend=backend,
                 log_format=log_format,
                 log_file=log_file,

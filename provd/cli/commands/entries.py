@@ -99,7 +99,7 @@ def put(
     at: Place,
     **value: Any,
 ) -> int:
-    """Keep a value with what it rests on. Prints the key and its new version."""
+    """Keep a value with what it rests on. Prints the key and its version: a new one, or with an equal value the old."""
     where = names.Scope(root, scope)
     if sums == "-" and value["value_file"] == "-":
         raise Usage("--sums - and --value-file - both read stdin", "give one of them as a file")

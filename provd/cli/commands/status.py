@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provd import __version__, codes
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import Command, Usage, connected, json_option
 from provd.cli.processes import process
 from provd.cli.words import hints
@@ -51,9 +51,9 @@ def _screen(at: Place) -> None:
     if facts.refusal is not None:
         raise facts.refusal
     if facts.absence is not None:
-        raise process.hung(facts.absence, facts.peer)
+        raise process.hung(at.named(facts.absence), facts.peer)
     findings = findings_of(examine(facts, doctor.CHECKS))
-    output.line(doctor.summary(findings, ": provd doctor"))
+    output.line(doctor.summary(findings, steps.filled(": provd doctor")))
     output.line()
     for text in overview.lines(facts.answer, facts.unit, facts.now, facts.log_file):
         output.line(text)

@@ -7,6 +7,7 @@ it does not come back; once that happened nothing more is looked at, so that it 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -29,6 +30,8 @@ _SIZE: Final = struct.Struct("i")
 _ROW: Final = struct.Struct("iiqB")
 _NOTHING: Final = -1
 _UNSEEN: Final = -2
+_ROUND: Final = -3
+"""A mode of what is a link and leads to itself."""
 _READABLE: Final = 1
 _ENTERED: Final = 2
 _hung = False
@@ -37,6 +40,7 @@ _hung = False
 class Seen(NamedTuple):
     """The modes at a path: that of the name itself, and that of what it leads to; None for what is not there.
 
+    `loops` tells that it is a link that leads to itself, so that nothing is at its end.
     `owner` is the user that the name belongs to (-1 where it is not there); `readable` and `entered` tell what this
     user may do with what it leads to: read it; search it, where it is a directory.
     """
@@ -46,6 +50,7 @@ class Seen(NamedTuple):
     owner: int = -1
     readable: bool = False
     entered: bool = False
+    loops: bool = False
 
     @property
     def is_link(self) -> bool:
@@ -57,7 +62,7 @@ def look(paths: Iterable[bytes]) -> dict[bytes, Seen]:
     """What is at each path; what cannot be seen, or not in time, is missing."""
     rows = {path: _ROW.unpack(row) for path, row in _told(_row, paths).items()}
     return {
-        path: Seen(_mode(name), _mode(end), owner, bool(may & _READABLE), bool(may & _ENTERED))
+        path: Seen(_mode(name), _mode(end), owner, bool(may & _READABLE), bool(may & _ENTERED), end == _ROUND)
         for path, (name, end, owner, may) in rows.items()
         if _UNSEEN not in {name, end}
     }
@@ -151,13 +156,15 @@ def _found(function: Callable[[bytes], os.stat_result], path: bytes) -> tuple[in
         status = function(path)
     except (FileNotFoundError, NotADirectoryError):
         return _NOTHING, -1
-    except (OSError, ValueError):
+    except OSError as error:
+        return (_ROUND if error.errno == errno.ELOOP and function is os.stat else _UNSEEN), -1
+    except ValueError:
         return _UNSEEN, -1
     return status.st_mode, status.st_uid
 
 
 def _mode(told: int) -> int | None:
-    return None if told == _NOTHING else told
+    return None if told in {_NOTHING, _ROUND} else told
 
 
 def _read(reader: int, child: int) -> bytes:

@@ -67,7 +67,9 @@ def remarks(deps: Sequence[str]) -> Iterator[str]:
             elif sort not in {None, "a directory"}:
                 yield f"{told}: {output.name_of(where)} is {sort}, so nothing can match"
         elif kind == b"file":
-            if raw == rest and sort == "a directory":
+            if seen.loops:
+                yield f"{told} is a link that leads to itself, so it has no content"
+            elif sort == "a directory":
                 ways = f"{_quoted(b'dir:' + rest)} names what is in it, {_quoted(b'tree:' + rest)} all below"
                 yield f"{told} is a directory, and file: of it says only that: {ways}"
             elif names.is_pattern(rest) and seen.name is None:
@@ -84,6 +86,8 @@ def absence(dep: WirePath) -> str:
         return f"is {sort}, no directory"
     if sort is not None:
         return "was not there"
+    if seen.loops:
+        return "is a link that leads to itself"
     return "is a link to what does not exist" if seen.is_link else "does not exist"
 
 

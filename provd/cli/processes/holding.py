@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from provd import holders
 from provd.cli import output
 from provd.cli.command import Failure
-from provd.cli.processes.process import next_step, runs
+from provd.cli.processes.process import STOPPED, next_step, runs, state
 from provd.client import ProvdUnreachable
 from provd.holders import Written
 from provd.places import START_LOCK_NAME
@@ -87,7 +87,9 @@ def bereft(error: ProvdUnreachable, held: Holder | None, socket: str) -> ProvdUn
     """The same, of kind `gone` and with what to do, where a daemon runs that had this socket and has it no more."""
     if held is None or held.socket != socket or error.kind not in NOBODY:
         return error
-    return ProvdUnreachable(f"process {held.pid} runs, its socket is gone: {socket}", anew(held), "gone")
+    does = "is stopped" if state(held.pid) in STOPPED else "runs"
+    lost = "something else lies in place of its socket" if os.path.lexists(socket) else "its socket is gone"
+    return ProvdUnreachable(f"process {held.pid} {does}, {lost}: {socket}", anew(held), "gone")
 
 
 def anew(held: Holder) -> str:

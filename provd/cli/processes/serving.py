@@ -12,6 +12,8 @@ import stat
 import time
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from provd import __version__, elsewhere, places, services
 from provd.cli import output, steps
 from provd.cli.command import GREETING, Failure, Usage
@@ -52,15 +54,14 @@ def told() -> Iterator[None]:
 
 def directories(roots: Sequence[str]) -> tuple[bytes, ...]:
     """The roots of a command line, absolute; raises Usage for what is no directory."""
+    asked = click.get_current_context().command_path
     found = tuple(map(names.absolute, roots))
     seen = look(found)  # what cannot be seen is the daemon's to judge
     for given, path in zip(roots, found, strict=True):
         mode = seen[path].end if path in seen else stat.S_IFDIR
         if mode is not None and not stat.S_ISDIR(mode):
             above = output.quoted(os.path.dirname(given.rstrip("/")) or ".")
-            raise Usage(
-                f"--root {given} is no directory", f"provd start --root {above}  # watches the one that holds it"
-            )
+            raise Usage(f"--root {given} is no directory", f"{asked} --root {above}  # watches the one that holds it")
         if mode is None:
             raise Usage(f"--root {given}: there is no such directory", "make it first, or correct the name")
     return found
@@ -188,11 +189,11 @@ def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | No
     has_all(client)
     sees(client)
     if hello["version"] != __version__:
-        output.warn(f"it is version {hello['version']}, this is {__version__}: provd restart takes the new one")
-    _differs(client, at, backend)
+        output.warn(f"it is version {hello['version']}, this is {__version__}", "provd restart  # takes the new one")
+    _differs(client, backend)
 
 
-def _differs(client: Client, at: Place, backend: str | None) -> None:
+def _differs(client: Client, backend: str | None) -> None:
     """Says which choices of this command the daemon that runs does not have, and what would change that."""
     place = places.config_place()
     if backend is None and not place.named:
@@ -202,16 +203,14 @@ def _differs(client: Client, at: Place, backend: str | None) -> None:
         uses, read = told["settings"]["watch.backend"]["value"], os.fsdecode(local_path(told["path"]))
     except (RpcError, KeyError):  # an older daemon does not tell
         return
-    named = (("--socket", at.socket), ("--state", at.state))
-    again = "".join(f" {word} {output.quoted(path)}" for word, path in named if path)
     if backend is not None and uses != backend:
-        hint = f"provd restart --backend {backend}{again}"
+        hint = f"provd restart --backend {backend}"
         if meant(client.path) is not None:
             hint = IN_THE_FILE
         output.warn(f"--backend {backend} was not taken: it runs with watch.backend {uses}; to change that: {hint}")
     if place.named and read != place.path:
         message = f"{place.source} names {place.path}, and it runs with the configuration {read}"
-        output.warn(f"{message}; to change that: provd restart{again}")
+        output.warn(f"{message}; to change that: provd restart")
 
 
 def is_outside(client: Client) -> bool:
@@ -233,8 +232,8 @@ def began_in_here(*, was_outside: bool) -> None:
     if was_outside or outside() is not None:
         output.warn(
             "it runs in this mount namespace (of unshare, a container or a sandbox): it sees the files as they are in "
-            "here, and of paths it answers unknown (namespace) to whoever is outside; to have it there: provd stop, "
-            "then provd start outside"
+            "here, and of paths it answers unknown (namespace) to whoever is outside",
+            "provd stop  # to have it there; then start it outside",
         )
 
 

@@ -133,11 +133,11 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
 def unproven_again(items: Sequence[dict[str, Any]], then: str = "put") -> str:
     """What to do about dependencies that nothing shows, all at once: files have sums, of the rest a clock tells.
 
-    `then`: what is done with them afterwards, `put` or `ask`.
+    `then`: what is done with them afterwards, `put` or `ask`. An item that is `absent` has no sum.
     """
     told = [names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"") for item in items]
     files = [permissions.quoted(path) for kind, path in told if kind == b"file"]
-    if len(files) < len(told) or len(files) > _NAMED:
+    if len(files) < len(told) or len(files) > _NAMED or any(item.get("absent") for item in items):
         timeless = any(kind in names.TIMELESS for kind, _ in told)
         now = "" if timeless or then != "put" else ", or --as-of-now"
         return f"{_CLOCK}  # before it is read again; then {then} with --fetched-at $c{now}"

@@ -56,7 +56,13 @@ def unproven(answer: Json) -> Iterator[Remark]:
     if more := answer.get("absent_more"):
         yield Remark(f"absent: {more} more")
     evidence = _evidence(answer)
-    told = hints.unproven([(dep, evidence.get(_named(dep), {})) for dep in map(_told, answer.get("unproven") or [])])
+    absent = {_named(dep): {"absent": True} for dep in answer.get("absent") or []}
+    told = hints.unproven(
+        [
+            (dep, evidence.get(_named(dep), {}) | absent.get(_named(dep), {}))
+            for dep in map(_told, answer.get("unproven") or [])
+        ]
+    )
     last = {hint: at for at, (_, _, hint) in enumerate(told)}
     for at, (dep, why, hint) in enumerate(told):
         name = output.name(dep)

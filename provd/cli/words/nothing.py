@@ -43,6 +43,10 @@ def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Js
                 output.note(f"  {output.printable(key)} is in: {output.some(there, _SHOWN)}")
                 found.append(" ".join(["provd get", output.quoted(key), there[0]]))
         unwatched = "root" in place and not _is_watched(client, local_path(place["root"]))
+        gone = _gone(client) if unwatched else None
+        if found and (gone is None or f"--root {permissions.quoted(gone)}" not in found[0]):
+            output.advise(found[0])  # watching another directory would not find it
+            return
         output.advise(_next(client, place, found or (_others(client, place) if unwatched else []) or [_listing(place)]))
 
 

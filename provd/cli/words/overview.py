@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.commands.action import open_line
 from provd.cli.words import gaps, times
 from provd.cli.words.records import is_below, number
@@ -116,7 +116,7 @@ def _unit(unit: Service) -> str:
 def _roots(answer: Json) -> Iterator[str]:
     roots = answer.get("roots") or []
     if not roots:
-        yield from _row("roots", "none: provd watch add .  # or another directory")
+        yield from _row("roots", steps.filled("none: provd watch add .  # or another directory"))
         return
     yield "roots"
     if len(roots) > _SHOWN:  # then those first that are not as they should be
@@ -124,7 +124,7 @@ def _roots(answer: Json) -> Iterator[str]:
     for root in roots[:_SHOWN]:
         yield from _root(root, roots)
     if len(roots) > _SHOWN:
-        yield f"  and {len(roots) - _SHOWN:,} more: provd watch ls"
+        yield f"  and {len(roots) - _SHOWN:,} more: {steps.filled('provd watch ls')}"
 
 
 def _root(root: Json, roots: Sequence[Json]) -> Iterator[str]:
@@ -163,7 +163,7 @@ def _actions(answer: Json, now: int) -> Iterator[str]:
         since = "" if age is None else f"  open {times.duration(age)}"
         yield open_line({name: value for name, value in action.items() if name != "at"}) + since
     if len(actions) > _SHOWN:
-        yield f"{'':<{_INDENT}}and {len(actions) - _SHOWN:,} more: provd action ls"
+        yield f"{'':<{_INDENT}}and {len(actions) - _SHOWN:,} more: {steps.filled('provd action ls')}"
 
 
 def _counts(value: Any) -> str:

@@ -84,7 +84,7 @@ def uncovered(root: Json, indent: str, roots: Sequence[Json]) -> Iterator[str]:
     for place in listed[:_PLACES]:
         yield f"{indent}not watched: {records.uncovered(place)}"
     if (rest := max(0, len(listed) - _PLACES) + records.number(root, "uncovered_more")) > 0:
-        yield f"{indent}and {rest:,} more: provd watch ls --json"
+        yield f"{indent}and {rest:,} more: {steps.filled('provd watch ls --json')}"
     for why, found in _by_reason(root).items():
         if fix := unwatched.fix(why, found, roots):
             yield from (f"{indent}{output.printable(text)}" for text in steps.lines(fix))

@@ -91,6 +91,6 @@ def _lines(checked: list[Checked]) -> Iterator[str]:
             for text in steps.lines(result.next):
                 yield f"{'':<22}{output.printable(text)}"
         if (more := len(each.results) - _SHOWN) > 0:
-            yield f"{'':<22}and {more} more: provd doctor --json"
+            yield f"{'':<22}and {more} more: {steps.filled('provd doctor --json')}"
     if skipped:  # last, since what is wrong is of more interest
         yield from output.wrapped(f"{output.symbol(SKIPPED, ' skipped')} ", 10, f"{', '.join(skipped)}: nobody tells")

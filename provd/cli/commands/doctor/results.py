@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from provd.cli import steps
+
 if TYPE_CHECKING:
     from provd.cli.commands.doctor.facts import Facts
 
@@ -109,7 +111,7 @@ def to_json(checked: Sequence[Checked]) -> dict[str, Any]:
             "code": result.code,
             "what": result.what,
             "why": result.why,
-            "next": result.next,
+            "next": steps.filled(result.next),
         }
         for each in checked
         for result in each.findings
