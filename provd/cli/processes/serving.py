@@ -54,7 +54,8 @@ def told() -> Iterator[None]:
 
 def directories(roots: Sequence[str]) -> tuple[bytes, ...]:
     """The roots of a command line, absolute; raises Usage for what is no directory."""
-    asked = click.get_current_context().command_path
+    context = click.get_current_context(silent=True)
+    asked = "provd start" if context is None else context.command_path
     found = tuple(map(names.absolute, roots))
     seen = look(found)  # what cannot be seen is the daemon's to judge
     for given, path in zip(roots, found, strict=True):
