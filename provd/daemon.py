@@ -94,6 +94,7 @@ def begin_run(store: Store, settings: Settings) -> str:
             adding(real, None)(writer)
 
     store.run(begin)
+    store.run_id = run
     return run
 
 

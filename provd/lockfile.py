@@ -93,8 +93,10 @@ class StateDirectory:
         held = os.fstat(self._fd)
         try:
             there = os.lstat(self.lock)
-        except OSError as e:
-            became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
+        except (FileNotFoundError, NotADirectoryError):
+            became = "it was removed or moved"
+        except OSError:  # a directory above that is closed for a while: nothing says that it went
+            return None
         else:
             if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino):
                 return None

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
 import msgspec
 
+from provd.core.params import MAX_WRITES
 from provd.core.records import ALL, Action, ActionEvent, Gap
 from provd.store import Store, Writer
 
@@ -58,9 +59,22 @@ def _write(names: frozenset[bytes], writer: Writer) -> None:
     if ALL in names:
         writer.append(Gap(writer.now, ALL, "writes of objects could not be recorded"))
         return
-    some = tuple(sorted(names))
-    seq = writer.head() + 1
-    writes = tuple(b"object:" + name for name in some)
-    writer.append(Action(writer.now, ActionEvent.REFUSED, seq, writes, None, None, None, None, b"", some, ()))
-    for name in some:
-        writer.put_object(msgspec.structs.replace(writer.object_state(name), refused=seq))
+    for some in _pieces(sorted(names)):
+        seq = writer.head() + 1
+        writes = tuple(b"object:" + name for name in some)
+        writer.append(Action(writer.now, ActionEvent.REFUSED, seq, writes, None, None, None, None, b"", some, ()))
+        for name in some:
+            writer.put_object(msgspec.structs.replace(writer.object_state(name), refused=seq))
+
+
+def _pieces(names: list[bytes]) -> Iterator[tuple[bytes, ...]]:
+    """The names in order, as many at once as one record may have."""
+    some: list[bytes] = []
+    size = 0
+    for name in names:
+        if some and size + len(name) > MAX_WRITES:
+            yield tuple(some)
+            some, size = [], 0
+        some.append(name)
+        size += len(name)
+    yield tuple(some)

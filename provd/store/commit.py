@@ -80,6 +80,8 @@ class Store:
         self.on_commit: Callable[[int], None] = lambda _: None
         self.reopened = 0
         self.gaps = GapCounts()
+        self.run_id = ""
+        """The run that has this store, once it began in it: where it is not in the store any more, another store is."""
         self.lost: str | None = None
         self.damaged: str | None = None
         """What was last met of a page or row that is not as it was written."""
@@ -120,7 +122,7 @@ class Store:
         with txn:
             view = View(self.environment, txn)
             try:
-                if (there := view.head()) < acknowledged:
+                if (there := view.head()) < acknowledged or not self._is_own(view):
                     raise self._went_back(there, acknowledged)
                 yield view
             except DAMAGE as e:
@@ -178,6 +180,9 @@ class Store:
         if self.lost is None:
             self.lost = why
             self.on_lost()
+
+    def _is_own(self, view: View) -> bool:
+        return not self.run_id or view.has_run(self.run_id)
 
     def _went_back(self, there: int, acknowledged: int) -> errors.StoreUnusable:
         """What was acknowledged is gone: nothing may be built on that. In any thread."""
@@ -268,7 +273,7 @@ class Store:
                 faults.point("commit.begin")
                 writer = Writer(self.environment, txn, self._clock())
                 self._settled = writer.head()
-                if self._settled < self._written:
+                if self._settled < self._written or not self._is_own(writer):
                     raise _RedoAloneError(self._went_back(self._settled, self._written))
                 for command, future in group:
                     outcomes.append(self._carry_out(writer, command, future))

@@ -113,6 +113,10 @@ class View(History):
         number = self.scope_number(entry_id.scope)
         return None if number is None else keys.entry_key(number, entry_id.key.encode())
 
+    def has_run(self, run: str) -> bool:
+        """Whether a run began in this store."""
+        return self._get("runs", run.encode()) is not None
+
     def entry_at(self, key: bytes) -> bytes | None:
         """The row of an active entry by its key."""
         return self._get("entries", key)

@@ -108,3 +108,20 @@ def test_of_too_many_all_objects_are_unknown(desk: Desk, monkeypatch: pytest.Mon
         assert last.scope == ALL
 
     run(desk, work)
+
+
+def test_a_debt_is_cut_into_records_of_a_size_that_can_be_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unwritten, "MAX_WRITES", 8)
+
+    async def work() -> None:
+        full = Full(desk)
+        writes: list[Any] = [f"object:name{number}" for number in range(3)]
+        with pytest.raises(errors.StoreFull):
+            await desk.actions.begin(params.ActionRecord(writes=writes), holder=1, foreign=False)
+        full.is_full = False
+        await recorded(desk)
+        with desk.store.view() as view:
+            told = [record.objects for _, record in view.records(0, 100) if isinstance(record, Action)]
+        assert told == [(b"name0",), (b"name1",), (b"name2",)]
+
+    run(desk, work)

@@ -11,6 +11,7 @@ from storing import appending, in_loop, log_of, together
 
 from provd import faults
 from provd.core import errors
+from provd.core.records import ALL, Gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,6 +164,23 @@ def test_a_writer_does_not_go_on_from_an_older_store(tmp_path: Any) -> None:
         _write_over(data, older)
         with pytest.raises(errors.StoreUnusable, match="came back at record"):
             await store.submit(appending("other"))
+        assert store.lost is not None
+
+    in_loop(directory, body)
+
+
+def test_a_store_in_which_this_run_did_not_begin_is_lost(tmp_path: Any) -> None:
+    directory = os.path.join(tmp_path, "store")
+
+    async def body(store: Store) -> None:
+        await store.submit(lambda writer: writer.append(Gap(writer.now, ALL, "started", "a" * 16)))
+        store.run_id = "a" * 16
+        await store.submit(appending("kept"))
+        store.run_id = "b" * 16  # as if the file had been written over by that of another run, as long as this one
+        with pytest.raises(errors.StoreUnusable, match="came back"), store.view():
+            pass
+        with pytest.raises(errors.StoreUnusable):
+            await store.submit(appending("new"))
         assert store.lost is not None
 
     in_loop(directory, body)
