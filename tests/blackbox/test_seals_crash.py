@@ -32,13 +32,17 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return os.fsencode(tmp_path_factory.mktemp("crash"))
 
 
+class NoShutdownError(Exception):
+    """The file system knows no such call: the case ends, when what it began has been cleared away."""
+
+
 def _goes_down(root: bytes) -> None:
     """The file system under `root` takes nothing any more, and what its journal had not written is lost."""
     descriptor = os.open(root, os.O_RDONLY)
     try:
         fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_FLUSH))
     except OSError as error:
-        skip(f"the file system cannot be shut down here: {error}")
+        raise NoShutdownError(str(error)) from error
     finally:
         os.close(descriptor)
 
@@ -102,6 +106,14 @@ def _write(path: bytes, content: bytes, mode: str = "r+b") -> None:
 
 
 def _crash(home: bytes, kind: str, *, away: bool) -> None:
+    """The case, told as skipped where the file system cannot be shut down."""
+    try:
+        _crashes(home, kind, away=away)
+    except NoShutdownError as error:
+        skip(f"the file system cannot be shut down here: {error}")
+
+
+def _crashes(home: bytes, kind: str, *, away: bool) -> None:
     """Fourteen files: some changed in place, replaced, removed or made, just before all of that is lost.
 
     `away`: the daemon is killed at the crash, and started again when the file system is back.
