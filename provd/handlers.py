@@ -79,7 +79,7 @@ class Handlers:
         """The result of a request; raises ProvdError."""
         if (over := self._over()) is not None:
             raise over
-        asked = params.decode(request.method, request.params)
+        asked = await self._decoded(request)
         if self.stopping:
             raise errors.ShuttingDown("the daemon is stopping", "provd start  # then ask again")
         foreign = connection.peer.foreign
@@ -126,6 +126,15 @@ class Handlers:
             case _:
                 told = await self._plain(request.method)
                 return told | {"foreign": foreign} if request.method == "daemon.status" else told
+
+    async def _decoded(self, request: Request) -> params.Params:
+        """The parameters; raises UnknownMethod, InvalidParams."""
+        try:
+            return params.decode(request.method, request.params)
+        except errors.InvalidParams as e:
+            if request.method in {"action.begin", "action.record"} and not self.stopping:
+                await self._actions.misread(request.method, request.params, e)
+            raise
 
     async def _plain(self, method: str) -> Any:
         """The methods without parameters."""

@@ -263,7 +263,7 @@ class _Judge:
             detail = f"action {action} is still open" if state.open else ""
             return Fault(Verdict.DIRTY, "written", Proof.DECLARED, dep, action=action, detail=detail)
         if state.refused > entry.clock:
-            detail = "a refused begin may have been carried out all the same"
+            detail = "a write that was declared and refused may have been carried out all the same"
             return Fault(Verdict.UNKNOWN, "gap", Proof.DECLARED, dep, action=state.refused, detail=detail)
         if self._facts.gap_all > entry.clock:
             return Fault(Verdict.UNKNOWN, "gap", Proof.DECLARED, dep, detail="provd was not there for a while")

@@ -97,16 +97,11 @@ class Actions:
 
     async def begin(self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool) -> Any:
         """`action.begin`, `action.record`; raises ActionStale, DependencyMalformed and what does not parse."""
-        begin = await self._request(asked, holder=holder, foreign=foreign)
-        findings = Findings()
-        if begin.paths:  # what happened before it began is not its doing
-            await self._watch.recorded(_BARRIER)
-        result = await self._submit(begin, findings, last=False)
-        for left in reversed(range(_ATTEMPTS)):
-            if not isinstance(result, Unread):
-                break
-            findings = await self._inquiry.reread(result, Question(foreign=foreign), _PATIENCE)
-            result = await self._submit(begin, findings, last=left == 0)
+        try:
+            result = await self._begun(asked, holder=holder, foreign=foreign)
+        except Exception as e:
+            await self._refused(asked.writes, method_of(asked), e)
+            raise
         if isinstance(result, _Refused):
             raise errors.ActionStale(
                 "not every entry of if_usable is usable: nothing was begun, and its objects are unknown since",
@@ -117,13 +112,28 @@ class Actions:
         assert isinstance(result, _Begun)
         return result.answer
 
-    async def _submit(self, begin: Begin, findings: Findings, *, last: bool) -> Any:
-        """What the begin comes to. Where it cannot be recorded, it may be carried out all the same."""
-        try:
-            return await self._store.submit(_Begin(begin, findings, self._clocks, last=last))
-        except Exception:
-            self._unwritten.add(begin.objects)
-            raise
+    async def misread(self, method: str, raw: msgspec.Raw | msgspec.UnsetType, error: errors.ProvdError) -> None:
+        """The parameters of a begin or a record do not fit: what can be read of its writes is as if it was refused."""
+        await self._refused(params.misread_writes(raw), method, error)
+
+    async def _refused(self, writes: Iterable[object], method: str, error: Exception) -> None:
+        """Whoever declared these may carry them out all the same."""
+        await self._unwritten.take(params.declared_objects(writes), f"{method} was refused: {error}")
+
+    async def _begun(
+        self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool
+    ) -> _Begun | _Refused:
+        begin = await self._request(asked, holder=holder, foreign=foreign)
+        findings = Findings()
+        if begin.paths:  # what happened before it began is not its doing
+            await self._watch.recorded(_BARRIER)
+        left = _ATTEMPTS
+        while True:
+            result = await self._store.submit(_Begin(begin, findings, self._clocks, last=left == 0))
+            if not isinstance(result, Unread):
+                return result
+            left -= 1
+            findings = await self._inquiry.reread(result, Question(foreign=foreign), _PATIENCE)
 
     async def _request(self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool) -> Begin:
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
@@ -139,9 +149,8 @@ class Actions:
         bases = {base(dep) for dep in deps if dep.kind in PATH_KINDS}
         paths = bases | {reals[b] for b in bases if b in reals}
         leaves = await self._resolver.leaves({*reals, *reals.values()})  # what did not answer is not asked again
-        is_record = isinstance(asked, params.ActionRecord)
         return Begin(
-            method="action.record" if is_record else "action.begin",
+            method=method_of(asked),
             writes=tuple(dep.text for dep in deps),
             objects=tuple(sorted({dep.name for dep in deps if dep.kind is Kind.OBJECT})),
             paths=tuple(sorted(paths)),
@@ -188,6 +197,11 @@ class Actions:
     def _holds(self, holder: int) -> bool:
         with self._store.view() as view:
             return any(action.hold and action.holder == holder for action in view.actions())
+
+
+def method_of(asked: params.ActionBegin | params.ActionRecord) -> str:
+    """The method that was called."""
+    return "action.record" if isinstance(asked, params.ActionRecord) else "action.begin"
 
 
 def action_wire(action: OpenAction) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
 import structlog
@@ -375,9 +375,9 @@ class Pump:
         roots = sorted(self._roots(), key=len, reverse=True)
         return {next((root for root in roots if is_under(path, root)), path) for path in paths}
 
-    def _paid(self, scope: bytes) -> None:
-        """The gap is durable; what was not recorded is found by a scan."""
-        for path in self._roots() if scope == ALL else (scope,):
+    def _paid(self, scopes: Collection[bytes]) -> None:
+        """The gaps are durable; what was not recorded is found by a scan."""
+        for path in self._roots() if ALL in scopes else scopes:
             self.scanning.lost(path)
         self.kick()
 

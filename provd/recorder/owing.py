@@ -1,13 +1,13 @@
-"""Gaps that are owed: what could not be recorded is told as soon as the store takes records again.
+"""What is owed to the log: what could not be recorded is told as soon as the store takes records again.
 
-Rule: loss is data. Until its gap is durable nobody is told that everything is recorded.
+Rule: loss is data. Until it is durable nobody is told that everything is recorded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -21,14 +21,37 @@ _LONGEST: Final = 30.0
 _CALM: Final = 2.0
 """Seconds without a new debt after which the next one is paid at once."""
 
+Owed = Mapping[bytes, str]
+"""Names, and why each is owed."""
+
+
+def write_gaps(owed: Owed, writer: Writer) -> None:
+    """A gap for each of these scopes."""
+    for scope, reason in owed.items():
+        writer.append(Gap(writer.now, scope, reason))
+
 
 class Owing:
-    """The scopes that are owed a gap, and why. `paid` is called with each scope when its gap is durable."""
+    """Names that are owed a record, and why, with the task that tries until each has it, ever more seldom.
 
-    def __init__(self, store: Store, paid: Callable[[bytes], None]) -> None:
+    `write` records them, of up to `most` names; of more it is the name `every`. `paid` is called with those that are
+    durable.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        paid: Callable[[Collection[bytes]], None],
+        write: Callable[[Owed, Writer], None] = write_gaps,
+        most: int = _MOST,
+        every: bytes = ALL,
+    ) -> None:
         self.retry = 0.25
         self._store = store
         self._paid = paid
+        self._record = write
+        self._most = most
+        self._every = every
         self._owed: dict[bytes, str] = {}
         self._paying: asyncio.Task[None] | None = None
         self._delay = 0.0
@@ -38,12 +61,17 @@ class Owing:
     def __bool__(self) -> bool:
         return bool(self._owed) or self._paying is not None
 
-    def owe(self, scopes: Iterable[bytes], reason: str) -> None:
-        """Nothing vouches for these trees (for ALL where there are none) from here on."""
-        for scope in list(scopes) or [ALL]:
-            self._owed.setdefault(scope, reason)
-        if len(self._owed) > _MOST:
-            self._owed = {ALL: reason}
+    @property
+    def names(self) -> frozenset[bytes]:
+        """What is owed, but for what is being written at this moment."""
+        return frozenset(self._owed)
+
+    def owe(self, names: Iterable[bytes], reason: str) -> None:
+        """Nothing vouches for these (for `every` where there are none) from here on."""
+        for name in list(names) or [self._every]:
+            self._owed.setdefault(name, reason)
+        if len(self._owed) > self._most or self._every in self._owed:
+            self._owed = {self._every: self._owed.get(self._every, reason)}
         if self._paying is None:
             self._paying = asyncio.ensure_future(self._pay())
 
@@ -66,7 +94,7 @@ class Owing:
             await self._wait()
             owed, self._owed = self._owed, {}
             try:
-                await self._store.submit(partial(_write, owed))
+                await self._store.submit(partial(self._record, owed))
             except Exception:  # noqa: BLE001  later again: it is owed until it is durable
                 self._owed = owed | self._owed
                 self._later()
@@ -74,8 +102,7 @@ class Owing:
             self._calm_from = clock() + max(2 * self._delay, _CALM)
             if not self._owed:
                 self._paying = None
-            for scope in owed:
-                self._paid(scope)
+            self._paid(owed.keys())
 
     async def _wait(self) -> None:
         self._hurry.clear()
@@ -85,11 +112,6 @@ class Owing:
 
     def _later(self) -> None:
         self._delay = min(max(2 * self._delay, self.retry), _LONGEST)
-
-
-def _write(owed: dict[bytes, str], writer: Writer) -> None:
-    for scope, reason in owed.items():
-        writer.append(Gap(writer.now, scope, reason))
 
 
 def unwritten(error: Exception) -> str:

@@ -1,73 +1,76 @@
-"""Writes to objects that were declared and that the store did not take: whoever declared them may write all the same.
+"""Writes to objects that were declared and refused: whoever declared them may write all the same.
 
 Rule: until it is durable that they may have been written, each question takes them for written just now.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 import msgspec
 
 from provd.core.params import MAX_WRITES
 from provd.core.records import ALL, Action, ActionEvent, Gap
+from provd.recorder.owing import Owed, Owing
 from provd.store import Store, Writer
+from provd.store.environment import EVERY
 
 _MOST: Final = 10_000
 """Objects that are told apart; of more, nothing is known of any."""
-_SOON: Final = 0.25
-_LONGEST: Final = 30.0
-"""Seconds until it is tried again, at first and at most."""
+_MOST_SAID: Final = 300
+"""Characters of why something was refused that are recorded."""
 
 
 class Unwritten:
-    """The objects of what was refused, and the task that records them when the store takes records again."""
+    """The objects of what was refused, each with why."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._added = 0
-        self._paying: asyncio.Task[None] | None = None
+        self.owing = Owing(store, self._paid, _write, _MOST, EVERY)
 
-    def add(self, objects: Iterable[bytes]) -> None:
-        """From here on nobody vouches for these."""
-        if not (names := frozenset(objects)):
+    async def take(self, objects: Iterable[bytes], why: str) -> None:
+        """Nobody vouches for these from here on. When this returns that is durable, or it is owed."""
+        names: dict[bytes, str] = {}
+        for name in objects:
+            names[name] = why[:_MOST_SAID]
+            if len(names) > _MOST:
+                names = {EVERY: why[:_MOST_SAID]}
+                break
+        if not names:
             return
-        self._added += 1
-        known = self._store.environment.unwritten | names
-        self._store.environment.unwritten = frozenset((ALL,)) if len(known) > _MOST else known
-        if self._paying is None:
-            self._paying = asyncio.ensure_future(self._pay())
+        try:
+            await self._store.submit(partial(_write, names))
+        except Exception:  # noqa: BLE001  the store takes no records now
+            self.owing.owe(names, why[:_MOST_SAID])
+            self._tell(self._store.environment.unwritten)  # with those that are being written at this moment
 
-    async def _pay(self) -> None:
-        environment, delay = self._store.environment, _SOON
-        while owed := environment.unwritten:
-            await asyncio.sleep(delay)
-            delay, added = min(2 * delay, _LONGEST), self._added
-            with contextlib.suppress(Exception):  # later again
-                await self._store.submit(partial(_write, owed))
-                if self._added == added:  # else another write may have come after this
-                    environment.unwritten = frozenset()
-        self._paying = None
+    def _paid(self, _: Collection[bytes]) -> None:
+        """Those that were added meanwhile stay: another write may have come after what is durable."""
+        self._tell(frozenset())
+
+    def _tell(self, beside: frozenset[bytes]) -> None:
+        names = self.owing.names
+        self._store.environment.unwritten = names if EVERY in names else names | beside
 
 
-def _write(names: frozenset[bytes], writer: Writer) -> None:
+def _write(owed: Owed, writer: Writer) -> None:
     """As a begin that was refused."""
-    if ALL in names:
-        writer.append(Gap(writer.now, ALL, "writes of objects could not be recorded"))
+    if EVERY in owed:
+        writer.append(Gap(writer.now, ALL, f"writes of objects were refused: {owed[EVERY]}"))
         return
-    for some in _pieces(sorted(names)):
-        seq = writer.head() + 1
-        writes = tuple(b"object:" + name for name in some)
-        writer.append(Action(writer.now, ActionEvent.REFUSED, seq, writes, None, None, None, None, b"", some, ()))
-        for name in some:
-            writer.put_object(msgspec.structs.replace(writer.object_state(name), refused=seq))
+    for why, names in groupby(sorted(owed, key=lambda name: (owed[name], name)), owed.__getitem__):
+        for some in _pieces(names):
+            seq = writer.head() + 1
+            writes = tuple(b"object:" + name for name in some)
+            writer.append(Action(writer.now, ActionEvent.REFUSED, seq, writes, None, None, None, why, b"", some, ()))
+            for name in some:
+                writer.put_object(msgspec.structs.replace(writer.object_state(name), refused=seq))
 
 
-def _pieces(names: list[bytes]) -> Iterator[tuple[bytes, ...]]:
+def _pieces(names: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
     """The names in order, as many at once as one record may have."""
     some: list[bytes] = []
     size = 0

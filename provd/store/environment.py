@@ -67,6 +67,9 @@ SAVE_REST: Final = (
 )
 
 
+EVERY: Final = b""
+"""Stands for all objects: none has this name."""
+
 _DATA: Final = "data.mdb"
 _LOCK: Final = "lock.mdb"
 """The files of an environment, as LMDB names them."""
@@ -92,7 +95,7 @@ class Environment:
         self._identity: tuple[int, int] | None = None
         self.set_aside: str | None = None
         self.unwritten: frozenset[bytes] = frozenset()
-        """Objects, or ALL, of whose writes the store took no record: as if a begin had been refused just now."""
+        """Objects, or EVERY, of whose writes the store took no record: as if a begin had been refused just now."""
         self.log_id = ""
         try:
             self._open()

@@ -14,6 +14,7 @@ from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Facts, ObjectState, Question, Touch
 from provd.core.verdict import MAX_DEPTH
 from provd.store import keys
+from provd.store.environment import EVERY
 from provd.store.history import PATH_MAX, History
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
 from provd.store.touching import ALL, Touching
@@ -262,7 +263,7 @@ class View(History):
     def _object_now(self, name: bytes) -> ObjectState:
         """The same for judging: with what could not be recorded, which is newer than all clocks."""
         state, unwritten = self.object_state(name), self._environment.unwritten
-        if unwritten and not unwritten.isdisjoint((name, records.ALL)):
+        if unwritten and not unwritten.isdisjoint((name, EVERY)):
             return msgspec.structs.replace(state, refused=clock.MAX_POSITION)
         return state
 

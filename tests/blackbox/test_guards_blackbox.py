@@ -107,13 +107,26 @@ def test_a_refused_begin_is_no_action_and_makes_its_objects_a_gap(ws: Workspace)
     assert open_actions(ws) == before
     assert ws.found("x") == ("unknown", "gap")
     told = ws.check("x")["evidence"][0]
-    assert told["detail"] == "a refused begin may have been carried out all the same"
+    assert told["detail"] == "a write that was declared and refused may have been carried out all the same"
     assert "for a while" not in told["hint"]  # the daemon was there all the time
     assert ws.found("y") == ("fresh", "declared")
     put_object(ws, "x2", ws.clock(), "x")
     assert ws.found("x2") == ("fresh", "declared")
     ws("action.record", writes=[ws.object("x")])
     assert ws.found("x") == ("dirty", "written")
+
+
+@pytest.mark.parametrize("method", ["action.begin", "action.record"])
+def test_so_are_those_of_a_request_that_does_not_fit(ws: Workspace, method: str) -> None:
+    clock = ws.clock()
+    for name in ("x", "y", "z"):
+        put_object(ws, name, clock, name)
+    writes = [7, ws.object("x"), {"dep": ws.object("y"), "extra": 1}]
+    assert code(ws, method, writes=writes, unknown=True) == "params"
+    assert [ws.found(name) for name in ("x", "y")] == [("unknown", "gap")] * 2
+    assert ws.found("z") == ("fresh", "declared")
+    put_object(ws, "x2", ws.clock(), "x")
+    assert ws.found("x2") == ("fresh", "declared")
 
 
 def test_a_guarded_record_is_guarded_too(ws: Workspace) -> None:

@@ -16,11 +16,10 @@ from provd.recorder import unwritten
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(unwritten, "_SOON", 0)
-    monkeypatch.setattr(unwritten, "_LONGEST", 0)
+def desk(tmp_path: Path) -> Iterator[Desk]:
     watch = Scripted()
     desk = Desk(tmp_path, watch)
+    desk.actions._unwritten.owing.retry = 0.0
     watch.store = desk.store
     yield desk
     desk.close()
@@ -46,7 +45,7 @@ UNKNOWN = ("unknown", "gap")
 
 
 async def recorded(desk: Desk) -> None:
-    paying = desk.actions._unwritten._paying
+    paying = desk.actions._unwritten.owing._paying
     assert paying is not None
     await paying
     assert not desk.store.environment.unwritten
@@ -85,6 +84,68 @@ def test_what_a_refused_declaration_may_have_written_is_unknown(
         assert isinstance(last, Action)
         assert (last.event, last.objects) == (ActionEvent.REFUSED, (b"x",))
         await put(desk, "x")
+
+    run(desk, work)
+
+
+REFUSED: list[tuple[params.ActionBegin | params.ActionRecord, type[Exception]]] = [
+    (params.ActionBegin(writes=["object:x"], note="n" * (params.MAX_NOTE + 1)), errors.LimitExceeded),
+    (params.ActionRecord(writes=["object:x"], note="n" * (params.MAX_NOTE + 1)), errors.LimitExceeded),
+    (params.ActionBegin(writes=["entry:k", "object:x"]), errors.DependencyMalformed),
+    (params.ActionBegin(writes=["nothing:k", params.WireDependency(dep="object:x")]), errors.DependencyMalformed),
+    (params.ActionBegin(writes=["object:x"], root="/nowhere/at/all"), errors.RootMissing),
+    (params.ActionRecord(writes=["object:x"], scope="s" * 2000), errors.LimitExceeded),
+    (params.ActionBegin(writes=["object:x"], if_usable=[""]), errors.LimitExceeded),
+]
+
+
+@pytest.mark.parametrize(("asked", "error"), REFUSED)
+def test_so_is_what_was_declared_in_a_request_that_is_refused(
+    desk: Desk, asked: params.ActionBegin | params.ActionRecord, error: type[Exception]
+) -> None:
+    async def work() -> None:
+        await put(desk, "x", "other")
+        with pytest.raises(error):
+            await desk.actions.begin(asked, holder=1, foreign=False)
+        assert (await desk.found("x"))[:2] == UNKNOWN
+        assert (await desk.found("other"))[0] == "fresh"
+        with desk.store.view() as view:
+            last = view.record(view.head())
+        assert isinstance(last, Action)
+        assert (last.event, last.objects) == (ActionEvent.REFUSED, (b"x",))
+        kind = "record" if isinstance(asked, params.ActionRecord) else "begin"
+        assert (last.note or "").startswith(f"action.{kind} was refused: ")
+        await put(desk, "x")  # it is durable before the refusal is answered: what is read after it counts
+
+    run(desk, work)
+
+
+def test_an_object_that_is_called_all_is_one_of_many(desk: Desk) -> None:
+    async def work() -> None:
+        await put(desk, "all", "other")
+        full = Full(desk)
+        with pytest.raises(errors.StoreFull):
+            await desk.actions.begin(params.ActionRecord(writes=["object:all"]), holder=1, foreign=False)
+        assert (await desk.found("all"))[:2] == UNKNOWN
+        assert (await desk.found("other"))[0] == "fresh"
+        full.is_full = False
+        await recorded(desk)
+        assert (await desk.found("other"))[0] == "fresh"
+
+    run(desk, work)
+
+
+def test_what_is_owed_while_there_is_no_room_stays_small(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.actions._unwritten.owing, "_most", 2)
+
+    async def work() -> None:
+        Full(desk)
+        for number in range(9):
+            asked = params.ActionRecord(writes=[f"object:{number}"])
+            with pytest.raises(errors.StoreFull):
+                await desk.actions.begin(asked, holder=1, foreign=False)
+            assert len(desk.store.environment.unwritten) <= 2
+        desk.actions._unwritten.owing.close()
 
     run(desk, work)
 
