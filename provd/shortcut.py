@@ -1,7 +1,8 @@
 """Answers at once what rests on sealed files alone and is fresh, without a task, a thread or a reading.
 
 Rule: it says fresh or nothing; every doubt is left to the whole way (`inquiry`). An entry is learned after that way
-found it fresh by seals. From then on one `stat` of each file is enough, on the same `ground`.
+found it fresh by seals. From then on one `stat` of each file is enough, on the same `ground`, as long as the store
+still is the one that this run wrote.
 """
 
 from __future__ import annotations
@@ -104,14 +105,14 @@ class Shortcut:
         learned = self._learned.get(entry_id.scope, {}).get(entry_id.key)
         if learned is None or self._begin([learned]) is None or not _is_untouched(learned):
             return None
-        return learned.told if self._ground.is_still(self._of[0]) else None
+        return learned.told if self._ground.is_still(self._of[0]) and self._store.is_own() else None
 
     def quiet(self, entry_id: EntryId) -> Told | None:
         """The verdict on the entry, if nothing at all happened since silence showed it fresh."""
         quiet = self._quiet.get(entry_id)
         if quiet is None or quiet.head != self._store.head or self._ground.stand() != quiet.stand:
             return None
-        return quiet.told
+        return quiet.told if self._store.is_own() else None
 
     def learn_quiet(self, judged: Judgement, position: int) -> None:
         """Takes up an entry that silence showed fresh at a position of the log, where all that happened is in it."""
@@ -152,7 +153,7 @@ class Shortcut:
                         return None
             except OSError:
                 return None
-        return [entry.told for entry in entries] if self._begin(entries) == began else None
+        return [entry.told for entry in entries] if self._begin(entries) == began and self._store.is_own() else None
 
     def _begin(self, found: list[Learned]) -> Stand | None:
         """How things stand, where these entries are as they were when they were learned; else None."""

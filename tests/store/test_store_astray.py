@@ -144,7 +144,9 @@ def test_a_store_that_an_older_one_was_written_over_is_lost(tmp_path: Any, *, lo
         older = _content(data)
         for number in range(3):
             await store.submit(appending(str(number)))
+        assert store.is_own()
         _write_over(data, older)
+        assert not store.is_own()
         if looks_first:
             with pytest.raises(errors.StoreUnusable, match="came back at record"), store.view():
                 pass
@@ -162,8 +164,10 @@ def test_a_store_in_which_this_run_did_not_begin_is_lost(tmp_path: Any) -> None:
         await store.submit(lambda writer: writer.append(Gap(writer.now, ALL, "started", "a" * 16)))
         store.run_id = "a" * 16
         await store.submit(appending("kept"))
+        assert store.is_own()
         store.run_id = "b" * 16  # as if the file had been written over by that of another run, as long as this one
-        with pytest.raises(errors.StoreUnusable, match="came back"), store.view():
+        assert not store.is_own()
+        with pytest.raises(errors.StoreUnusable, match="this run never began in it"), store.view():
             pass
         with pytest.raises(errors.StoreUnusable):
             await store.submit(appending("new"))
