@@ -29,8 +29,8 @@ from provd.shortcut import Shortcut
 from provd.showing import BARRIER, Showing, Shown, is_unsaid
 from provd.statistics import Verdicts
 from provd.store import Store
+from provd.store.declared import is_json
 from provd.store.precedents import Precedents
-from provd.store.reads import is_json
 from provd.watch.base import Uncovered
 from provd.watching import PATIENCE, Coverage, Watching, scanned_and_recorded
 from provd.witness import newest_record
@@ -126,7 +126,7 @@ class Responder:
         scope = place.need_scope()
         ids = [EntryId(scope, params.key(key)) for key in keys]
         answer = await self._inquiry.judge(
-            lambda view: {entry_id: view.entry(entry_id) for entry_id in ids},
+            lambda view: {entry_id: view.entry_or_ruin(entry_id) for entry_id in ids},
             Question(revalidate=asked.revalidate, foreign=foreign, verify=Verify(asked.verify)),
             asked.timeout_ms / 1000,
             many=len(ids) > _SLICE,
@@ -137,7 +137,7 @@ class Responder:
             told[i.key] = self._told(i.key, answer.judgements[i], answer.position)
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
-        for missing in (told[i.key] for i in ids if answer.judgements[i].entry is None):
+        for missing in (told[i.key] for i in ids if answer.judgements[i].why == "no-entry"):
             missing["evidence"][0]["detail"] = f"looked in {records.shown_scope(scope)}"
         self.verdicts.add(time.perf_counter() - began, (verdict["verdict"] for verdict in told.values()))
         return told, answer
@@ -279,7 +279,7 @@ class Responder:
             return [self._row(entry) for entry in entries]
         ids = [entry.id for entry in entries]
         answer = await self._inquiry.judge(
-            lambda view: {i: view.entry(i) for i in ids}, Question(foreign=foreign), _LIST_PATIENCE
+            lambda view: {i: view.entry_or_ruin(i) for i in ids}, Question(foreign=foreign), _LIST_PATIENCE
         )
         judged = ((entry, answer.judgements[entry.id]) for entry in entries)
         return [self._row(e) | {"verdict": verdict, "why": j.why} for e, j in judged if j.verdict == verdict]

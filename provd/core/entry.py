@@ -80,6 +80,10 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         return [EntryId(self.id.scope, k.dep.name.decode()) for k in self.deps or () if k.dep.kind is Kind.ENTRY]
 
 
+class Ruin(Entry, frozen=True, array_like=True):
+    """Stands for an entry that is damaged in the store: but for its id, nothing is known of it."""
+
+
 def lies_in(entry_id: EntryId, directory: bytes) -> bool:
     """Whether the entry's scope is `directory` or below it."""
     return entry_id.scope.startswith(b"/") and is_under(entry_id.scope, directory)

@@ -34,6 +34,7 @@ _HINTS: Final[dict[str, str]] = {
     "run a daemon where you are, or ask as the daemon's user",
     "no-provenance": "put it with deps (deps: [] says that it rests on nothing)",
     "no-entry": "put it first",
+    "damaged": "forget it, then put it anew",
     "no-active": "none of its values is active: see entry.history",
 }
 

@@ -24,7 +24,7 @@ from provd.core.dependency import (
     algorithm_of,
     base,
 )
-from provd.core.entry import Entry, EntryId, Kept, Standing
+from provd.core.entry import Entry, EntryId, Kept, Ruin, Standing
 from provd.core.facts import Facts, Question
 from provd.core.reading import Found, Reading, Signature, Trouble
 
@@ -223,6 +223,9 @@ class _Judge:
         self._members = members
 
     def entry(self, entry: Entry, done: Judgements) -> Judgement:
+        if isinstance(entry, Ruin):
+            fault = Fault(Verdict.UNKNOWN, "damaged", Proof.CONTENT, detail="it cannot be read in the store any more")
+            return Judgement(Verdict.UNKNOWN, fault.why, fault.proof, None, (fault,))
         if entry.deps is None:
             fault = Fault(Verdict.UNKNOWN, "no-provenance", Proof.DECLARED)
             return Judgement(Verdict.UNKNOWN, fault.why, fault.proof, entry, (fault,))
@@ -279,6 +282,8 @@ class _Judge:
             return Fault(Verdict.DIRTY, "entry-missing", Proof.CONTENT, dep, was=_version(kept.version))
         if kept.version is None:
             return Fault(Verdict.UNKNOWN, "unproven", Proof.CONTENT, dep)
+        if isinstance(there, Ruin):
+            return Fault(Verdict.UNKNOWN, "entry-unknown", Proof.CONTENT, dep, detail="it is damaged in the store")
         if there.version != kept.version:
             was, now = _version(kept.version), _version(there.version)
             return Fault(Verdict.DIRTY, "entry-replaced", Proof.CONTENT, dep, was=was, now=now)

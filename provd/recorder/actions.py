@@ -129,7 +129,8 @@ class Actions:
             await self._watch.recorded(_BARRIER)
         left = _ATTEMPTS
         while True:
-            result = await self._store.submit(_Begin(begin, findings, self._clocks, last=left == 0))
+            command = _Begin(begin, findings, self._clocks, last=left == 0)
+            result: _Begun | _Refused | Unread = await self._store.submit(command)
             if not isinstance(result, Unread):
                 return result
             left -= 1
@@ -244,7 +245,7 @@ class _Begin:
                 return _Begun(answered.position, ended)
             return _Begun(answered.position, msgspec.Raw(answered.answer))
         if begin.guards:
-            targets = {i: writer.entry(i) for i in begin.guards}
+            targets = {i: writer.entry_or_ruin(i) for i in begin.guards}
             judged = settle_again(writer, targets, Question(foreign=begin.foreign), self._findings)
             if isinstance(judged, Unread):
                 if not self._last:

@@ -121,7 +121,7 @@ class Entries:
         for _ in range(_ATTEMPTS):
             question = Question(foreign=foreign)
             answer = await self._inquiry.judge(
-                lambda view: {entry_id: view.entry(entry_id)}, question, asked.timeout_ms / 1000, evidence=True
+                lambda view: {entry_id: view.entry_or_ruin(entry_id)}, question, asked.timeout_ms / 1000, evidence=True
             )
             judged = answer.judgements[entry_id]
             if judged.verdict is not Verdict.FRESH or judged.entry is None:
@@ -171,7 +171,7 @@ class Entries:
         entry_id = EntryId(place.need_scope(), params.key(asked.key))
 
         def command(writer: Writer) -> bool:
-            there = writer.entry(entry_id)
+            there = writer.entry_or_ruin(entry_id)
             if there is None and next(writer.archived(entry_id), None) is None:
                 return False
             version = there.version if there else 0

@@ -16,7 +16,7 @@ from provd.core.params import MAX_WRITES
 from provd.core.records import ALL, Action, ActionEvent, Gap
 from provd.recorder.owing import Owed, Owing
 from provd.store import Store, Writer
-from provd.store.environment import EVERY
+from provd.store.keys import EVERY
 
 _MOST: Final = 10_000
 """Objects that are told apart; of more, nothing is known of any."""

@@ -83,20 +83,31 @@ class Store:
         self.run_id = ""
         """The run that has this store, once it began in it: where it is not in the store any more, another store is."""
         self.lost: str | None = None
-        self.damaged: str | None = None
-        """What was last met of a page or row that is not as it was written."""
         self.on_lost: Callable[[], None] = lambda: None
         self._reopening = threading.Lock()
         self._settled = 0  # the head before the transaction that is under way
         self._filled: list[tuple[int, Gap]] = []  # the gaps of that transaction
         self.head = self._written = 0  # what was acknowledged, and what the writer left
+        try:
+            self._take_up()
+        except errors.StoreDamaged:  # else no start would ever come further
+            self.begin_anew()
+
+    def _take_up(self) -> None:
+        """Takes the head; raises StoreDamaged where what each start needs cannot be read."""
         with self.view() as view:
+            view.look_at_needs()
             self.head = self._written = view.head()
 
     def begin_anew(self) -> None:
         """Before `start`: sets the store aside, where what a start needs of it is damaged, and begins a new one."""
         self.environment.begin_anew()
         self.head = self._written = 0
+
+    @property
+    def damaged(self) -> str | None:
+        """What was last met of a page or row that is not as it was written, None where nothing was."""
+        return self.environment.damaged
 
     @property
     def log_id(self) -> str:
@@ -277,7 +288,7 @@ class Store:
             return error
         told = full_or_unusable(error, self.environment.directory)
         if isinstance(told, errors.StoreDamaged):
-            self.damaged = str(error)
+            self.environment.damaged = str(error)
         return told
 
     def _attempt(self, group: list[_Waiting]) -> tuple[list[_Outcome], int]:

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import lmdb
-import msgspec
 
 from provd import ownfile, places
 from provd.core import errors
 from provd.store import migrate, wholeness
+from provd.store.decoding import Damaged
 
 FORMAT: Final = 3
 DEFAULT_MAP: Final = 64 * 1024**3
@@ -60,15 +60,12 @@ _BROKEN: Final = (
 
 
 _PAGES: Final = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)
-DAMAGE: Final = (lmdb.Error, msgspec.MsgspecError, UnicodeDecodeError)
+DAMAGE: Final = (lmdb.Error, Damaged)
 """What may come of a store whose pages or rows are not as they were written."""
 SAVE_REST: Final = (
     "provd export --all > FILE && provd stop  # saves what can be read; then move it away, start, and import"
 )
 
-
-EVERY: Final = b""
-"""Stands for all objects: none has this name."""
 
 _DATA: Final = "data.mdb"
 _LOCK: Final = "lock.mdb"
@@ -95,7 +92,9 @@ class Environment:
         self._identity: tuple[int, int] | None = None
         self.set_aside: str | None = None
         self.unwritten: frozenset[bytes] = frozenset()
-        """Objects, or EVERY, of whose writes the store took no record: as if a begin had been refused just now."""
+        """Objects, or `keys.EVERY`, of whose writes there is no record: as if a begin had been refused now."""
+        self.damaged: str | None = None
+        """What was last met of a page or row that is not as it was written."""
         self.log_id = ""
         try:
             self._open()
@@ -134,6 +133,8 @@ class Environment:
                 raise
         except _BROKEN:
             raise
+        except Damaged as e:
+            raise lmdb.CorruptedError(f"{self.directory}: {e}") from e
         except lmdb.VersionMismatchError as e:
             raise errors.VersionMismatch(
                 f"the store in {self.directory} was written by another LMDB: {e}",
@@ -178,7 +179,7 @@ class Environment:
         except (lmdb.NotFoundError, lmdb.ReadonlyError):
             return None
         with self.env.begin() as txn:
-            kept = bytes(txn.get(b"format", db=meta) or b"%d" % FORMAT)
+            kept = bytes(txn.get(b"format", b"%d" % FORMAT, db=meta))
         if not kept.isalnum():
             raise lmdb.CorruptedError(f"{self.directory}: no format can be read")
         if not kept.isdigit() or not 1 <= int(kept) <= FORMAT:
@@ -302,7 +303,8 @@ def damaged(error: Exception, directory: str) -> errors.StoreDamaged | None:
     """What an error says that comes of rows or pages which are not as they were written; None of any other."""
     if not isinstance(error, DAMAGE) or (isinstance(error, lmdb.Error) and not isinstance(error, _PAGES)):
         return None
-    return errors.StoreDamaged(f"the store in {directory} is damaged: {error}", SAVE_REST)
+    hint = getattr(error, "hint", None) or SAVE_REST
+    return errors.StoreDamaged(f"the store in {directory} is damaged: {error}", hint)
 
 
 def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:

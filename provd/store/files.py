@@ -13,6 +13,7 @@ import lmdb
 import msgspec
 
 from provd.core.mutation import DIRECTORY, FILE, State
+from provd.store.decoding import decoder, reader, whole
 from provd.store.reads import View
 from provd.store.writes import Writer
 
@@ -51,7 +52,11 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Row).decode
+_decode: Final = decoder(Row, "what is known of a file")
+_LOST: Final = Row(UNSEEN)
+_counter: Final = reader(whole(_NUMBER), "the number of a directory")
+_JUMP: Final = 2**32
+"""More directories than there ever were: numbers behind it are not in use."""
 _ROOT: Final = Row(UNKNOWN, number=_TOP)
 
 
@@ -95,7 +100,7 @@ class Files:
             if len(found) == limit:
                 break
             if name != b"/":
-                found[name] = _decode(value)
+                found[name] = self._read(value)
         return found
 
     def below(self, directory: bytes) -> Iterator[tuple[bytes, Row]]:
@@ -183,7 +188,11 @@ class Files:
 
     def _at(self, key: bytes) -> Row | None:
         value = self._txn.get(key, db=self._db)
-        return None if value is None else _decode(cast("bytes", value))
+        return None if value is None else self._read(cast("bytes", value))
+
+    def _read(self, value: bytes) -> Row:
+        """What is damaged is like nothing that may be there, so that what becomes of it is recorded."""
+        return self._view._or(_decode, value, _LOST)  # noqa: SLF001
 
     def _write(self, key: bytes, row: Row) -> None:
         self._writer().wrote += 1
@@ -221,9 +230,17 @@ class Files:
             number = self._numbers[path] = row.number
         return number
 
+    def _greatest(self) -> int:
+        """The greatest number under which anything hangs."""
+        cursor = self._txn.cursor(db=self._db)
+        return int.from_bytes(cast("bytes", cursor.key())[:_NUMBER], "big") if cursor.last() else _TOP
+
     def _next(self) -> int:
         kept = self._txn.get(_COUNTER, db=self._db)
-        number = 1 if kept is None else int.from_bytes(cast("bytes", kept), "big") + 1
+        number = 1
+        if kept is not None:
+            row = self._view._or(_counter, cast("bytes", kept), None)  # noqa: SLF001
+            number = (self._greatest() + _JUMP if row is None else int.from_bytes(row, "big")) + 1
         self._writer().wrote += 1
         self._txn.put(_COUNTER, _packed(number), db=self._db)
         return number

@@ -13,13 +13,14 @@ from typing import Final, cast
 from provd.core import glob, records
 from provd.core.dependency import SET_KINDS, Dependency, Kind, above, base, is_under
 from provd.core.entry import Kept
-from provd.store import keys
+from provd.store import decoding, keys
+from provd.store.decoding import Damaged
 from provd.store.rows import Rows
 
 PATH_MAX: Final = 4096
 """Bytes of a path that the system takes: nobody writes to a longer one."""
 _POSITIONS: Final = struct.Struct(">5Q")
-_POSITION: Final = struct.Struct(">Q")
+_positions: Final = decoding.reader(_POSITIONS.unpack_from, "when a path was named")
 
 
 class Mention:
@@ -83,13 +84,27 @@ def _may_hold(pattern: glob.Pattern, relative: bytes, known: dict[bytes, glob.St
 class History(Rows):
     """What the log says of paths."""
 
+    def head(self) -> int:
+        """The position of the newest record; 0 in an empty log."""
+        row = self._get("meta", b"head")
+        return 0 if row is None else decoding.number(row)
+
     def gap_all(self) -> int:
         """The position of the newest gap for all."""
-        return int(self._get("meta", b"gap_all") or 0)
+        row = self._get("meta", b"gap_all")
+        return 0 if row is None else decoding.number(row)
 
     def _mention(self, path: bytes, table: str = "touched") -> Mention:
         row = self._get(table, keys.place_key(path))
-        return Mention() if row is None else Mention(*_POSITIONS.unpack_from(row))
+        return Mention() if row is None else Mention(*self._positions(row))
+
+    def _positions(self, row: bytes) -> tuple[int, ...]:
+        """The positions of a row, in their order. What is damaged may have been named just now, in any way."""
+        try:
+            return _positions(row)
+        except Damaged as e:
+            self._met(e)
+            return (*[self.head()] * 4, 0)
 
     def last_named(self, path: bytes, *, structural: bool = False) -> int:
         """The position of the newest mutation that names the absolute `path` itself, 0 without one.
@@ -107,7 +122,7 @@ class History(Rows):
         None is newer than `last`. What lies below a directory in which nothing newer happened is passed over.
         """
         pattern, start = glob.compile_pattern(dep.name), len(at.rstrip(b"/")) + 1
-        first = 8 if dep.kind is Kind.NAMES else 0
+        first = 1 if dep.kind is Kind.NAMES else 0
         known = {b"": pattern.start()}  # what may match below each directory: members share their directories
         prefix = keys.path_key(at.rstrip(b"/") + b"/")
         cursor = self._txn.cursor(db=self._tables["touched"])
@@ -122,7 +137,8 @@ class History(Rows):
             if directory in quiet:
                 more = cursor.set_range(directory + b"0")  # the byte after the slash
                 continue
-            position, below = _POSITION.unpack_from(row, first)[0], _POSITION.unpack_from(row, 16)[0]
+            positions = self._positions(row)
+            position, below = positions[first], positions[2]
             if below <= newest and len(path) < keys.ORDERED:
                 quiet.add(path)
             if position > newest and is_under(path, at) and _may_hold(pattern, path[start:], known):

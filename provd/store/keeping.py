@@ -17,6 +17,7 @@ import msgspec
 
 from provd import faults, places
 from provd.core import errors
+from provd.store.decoding import Damaged, reader
 
 if TYPE_CHECKING:
     from provd.store.reads import View
@@ -42,6 +43,9 @@ class Migrated(msgspec.Struct, frozen=True):
     at: int
     kept: str
     up: str = ""
+
+
+_migrated: Final = reader(msgspec.json.Decoder(Migrated).decode, "a migration")
 
 
 def keep(env: lmdb.Environment, directory: str, old: int) -> str:
@@ -80,9 +84,14 @@ def remember(writer: Writer, migrated: Migrated | None) -> None:
 
 
 def remembered(view: View) -> Migrated | None:
-    """What the store remembers of its migration, None once the copy is gone, or where there was none."""
+    """What the store remembers of its migration, None once the copy is gone, where there was none, or nobody knows."""
     there = view.meta(_KEY)
-    return None if there is None else msgspec.json.decode(there, type=Migrated)
+    if there is None:
+        return None
+    try:
+        return _migrated(there)
+    except Damaged:  # nobody knows of which copy it spoke: none is removed
+        return None
 
 
 def drop(directory: str, kept: str) -> None:

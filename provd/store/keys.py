@@ -15,8 +15,11 @@ from provd.core import entry as entries
 from provd.core.facts import ObjectState
 
 _SHORT: Final = 470
+_HASH: Final = 16
 _NUMBER: Final = 4
 """Bytes of a scope's number."""
+EVERY: Final = b""
+"""Stands for all objects: none has this name."""
 ORDERED: Final = 480
 """Bytes of a path by which keys are in path order."""
 IMPORTED: Final = b"="
@@ -107,7 +110,7 @@ __all__ = ["Answered", "Archived", "ObjectState", "OpenAction", "PathState", "Ro
 
 def short_hash(data: bytes) -> bytes:
     """Sixteen bytes that stand for `data`."""
-    return hashlib.blake2b(data, digest_size=16).digest()
+    return hashlib.blake2b(data, digest_size=_HASH).digest()
 
 
 def entry_key(scope_number: bytes, key: bytes) -> bytes:
@@ -136,6 +139,11 @@ def path_key(path: bytes) -> bytes:
 def written_key(path: bytes) -> bytes:
     """The key of one path's writes: in path order, and its own."""
     return path[:ORDERED] + short_hash(path)
+
+
+def written_path(key: bytes) -> bytes:
+    """The path that a `written_key` was made of, as far as it holds it."""
+    return key[:-_HASH]
 
 
 def place_key(path: bytes) -> bytes:

@@ -29,6 +29,7 @@ import msgspec
 from provd import faults
 from provd.core import errors, records
 from provd.store import keeping
+from provd.store.decoding import Damaged
 from provd.store.writes import Writer
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _told(directory: str, kept: str, old: int, new: int) -> Iterator[None]:
     """What a step stumbles over is told as the store's; LMDB's and the system's errors are told by who opens it."""
     try:
         yield
-    except (errors.ProvdError, OSError, lmdb.Error):
+    except (errors.ProvdError, OSError, lmdb.Error, Damaged):
         raise
     except Exception as e:
         raise errors.StoreUnusable(

@@ -15,8 +15,10 @@ from provd.core import clock
 from provd.core.entry import Entry, EntryId
 from provd.core.portable import Origin, Precedent
 from provd.store import keys
+from provd.store.declared import is_json
+from provd.store.decoding import Damaged, decoder
 from provd.store.keys import Archived, Waits
-from provd.store.reads import Damaged, View, is_json
+from provd.store.reads import View
 from provd.store.writes import Writer
 
 _MAX_ROW: Final = 500
@@ -52,10 +54,10 @@ _PAST: Final = b"\xff" * 8
 """After every position: the archive of a key was passed over."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_imported: Final = msgspec.msgpack.Decoder(Imported).decode
-_origin: Final = msgspec.msgpack.Decoder(Origin).decode
-_waiter: Final = msgspec.msgpack.Decoder(EntryId).decode
-_waits: Final = msgspec.msgpack.Decoder(Waits).decode
+_imported: Final = decoder(Imported, "what an import is here")
+_origin: Final = decoder(Origin, "where an import comes from")
+_waiter: Final = decoder(EntryId, "who waits for an import")
+_waits: Final = decoder(Waits, "what an import waits for")
 
 
 class Harmed(msgspec.Struct, frozen=True):
@@ -118,7 +120,7 @@ class Precedents:
             return Harmed(keys.shown(row), _DAMAGED)
         try:
             stored = self._view.stored(entry.id)
-        except msgspec.MsgspecError:
+        except Damaged:
             return Harmed(entry.id.key, _DAMAGED, entry)
         return _whole(Precedent(entry, stored.value, stored.meta))
 
@@ -130,7 +132,7 @@ class Precedents:
                 yield After(last, orphans=True, began=began), Harmed("", _DAMAGED)
                 continue
             there = old.entry.id
-            active = self._view.entry(there)
+            active = self._view.entry_or_ruin(there)
             if scope in {None, there.scope} and (active is None or active.version > began):
                 yield After(last, orphans=True, began=began), _archived(old, there.key)
             else:

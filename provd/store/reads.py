@@ -2,80 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, TypeVar, cast
 
-import msgspec
-
-from provd.core import clock, packing, records
-from provd.core.dependency import PATH_KINDS, SET_KINDS, Kind, Member, base, is_under, touches
-from provd.core.entry import Entry, EntryId, Kept
+from provd.core import clock, records
+from provd.core.dependency import PATH_KINDS, Kind, Member
+from provd.core.entry import Entry, EntryId, Ruin
 from provd.core.facts import Facts, ObjectState, Question, Touch
 from provd.core.verdict import MAX_DEPTH
-from provd.store import keys
-from provd.store.environment import EVERY
-from provd.store.history import PATH_MAX, History
-from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
+from provd.store import decoding, keys
+from provd.store.declared import Declared
+from provd.store.decoding import Damaged, decoder, reader
+from provd.store.keys import Archived, Root, Stored
 from provd.store.touching import ALL, Touching
 
-_entries: Final = msgspec.msgpack.Decoder(Entry)
-_stored: Final = msgspec.msgpack.Decoder(Stored)
-_archived: Final = msgspec.msgpack.Decoder(Archived)
-_members: Final = msgspec.msgpack.Decoder(tuple[Member, ...])
-_objects: Final = msgspec.msgpack.Decoder(ObjectState)
-_paths: Final = msgspec.msgpack.Decoder(PathState)
-_actions: Final = msgspec.msgpack.Decoder(OpenAction)
-_answers: Final = msgspec.msgpack.Decoder(Answered)
-_roots: Final = msgspec.msgpack.Decoder(Root)
+decode_entry: Final = decoder(Entry, "an entry")
+_stored: Final = decoder(Stored, "a value")
+_archived: Final = decoder(Archived, "a precedent")
+_members: Final = decoder(tuple[Member, ...], "what a set held")
+_roots: Final = decoder(Root, "a root")
+_runs: Final = reader(bytes.decode, "a run")
+_scopes: Final = reader(decoding.whole(4), "the number of a scope")
+_LOST: Final = records.Gap(0, records.ALL, "a record is damaged in the store")
+"""Stands in the place of a record that cannot be read."""
 
+_FORGET: Final = "provd forget KEY  # then put it anew"
 
 T = TypeVar("T")
 MAX_BATCH: Final = 2 * 1024 * 1024
 """Bytes of records that are read at once: as JSON they still fit a line."""
 
 
-class Damaged(msgspec.MsgspecError):
-    """A row that cannot be read, in place of what it held."""
-
-
-def _read(decoder: msgspec.msgpack.Decoder[T], value: bytes) -> T | Damaged:
+def _read(decode: Callable[[bytes], T], row: bytes) -> T | Damaged:
     try:
-        return decoder.decode(value)
-    except (msgspec.MsgspecError, ValueError) as e:
-        return Damaged(str(e))
+        return decode(row)
+    except Damaged as e:
+        return e
 
 
-def is_json(raw: bytes | None) -> bool:
-    """Whether a value or meta of the store is one JSON value in UTF-8 still, or nothing."""
-    try:
-        return raw is None or bool(raw.decode() and msgspec.json.decode(raw, type=msgspec.Raw))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
-
-
-class View(History):
+class View(Declared):
     """One moment of the store, inside one transaction."""
 
     # the log
-
-    def head(self) -> int:
-        """The position of the newest record; 0 in an empty log."""
-        return int(self._get("meta", b"head") or 0)
 
     def oldest(self) -> int:
         """The position of the oldest record that is still held; 0 in an empty log."""
         return next((clock.position(key) for key, _ in self._rows("log")), 0)
 
+    def look_at_needs(self) -> None:
+        """Reads what each start needs; raises Damaged where that is damaged, or the log does not end at its head."""
+        cursor = self._txn.cursor(db=self._tables["log"])
+        last = clock.position(bytes(cursor.key())) if cursor.last() else 0
+        if last != self.head():
+            raise Damaged(f"the log ends at record {last}, its head says {self.head()}")
+        self.runs()
+        self.roots()
+        self.actions()
+
+    def _record(self, row: bytes) -> records.Record:
+        return self._or(decoding.record, row, _LOST)
+
     def record(self, position: int) -> records.Record | None:
-        """The record at `position`, None where it is trimmed or never was."""
+        """The record at `position`, None where it is trimmed or never was, a gap where it is damaged."""
         data = self._get("log", clock.key(position))
-        return None if data is None else packing.decode(data)
+        return None if data is None else self._record(data)
 
     def all_records(self) -> Iterator[tuple[int, records.Record]]:
         """Every record that is held, in order."""
         for key, value in self._rows("log"):
-            yield clock.position(key), packing.decode(value)
+            yield clock.position(key), self._record(value)
 
     def records(self, after: int, limit: int, most: int = MAX_BATCH) -> list[tuple[int, records.Record]]:
         """Up to `limit` records with positions above `after`, in order; fewer where they are over `most` bytes."""
@@ -85,29 +81,30 @@ class View(History):
             size += len(value)
             if size > most and out:
                 break
-            out.append((clock.position(key), packing.decode(value)))
+            out.append((clock.position(key), self._record(value)))
         return out
 
     def runs(self) -> dict[str, clock.Span]:
         """What each run of this log told: its spans of positions."""
-        begun = sorted((int(first), run.decode()) for run, first in self._rows("runs"))
-        ends = [first - 1 for first, _ in begun[1:]] + [self.head()]
+        begun = sorted((decoding.number(first), _runs(run)) for run, first in self._rows("runs"))
+        ends = [*[first - 1 for first, _ in begun[1:]], self.head()][: len(begun)]
         return {run: clock.Span(first, last) for (first, run), last in zip(begun, ends, strict=True)}
 
     def roots(self) -> list[Root]:
         """The roots, in order of path."""
-        return [_roots.decode(value) for _, value in self._rows("roots")]
+        return [_roots(value) for _, value in self._rows("roots")]
 
     def root(self, path: bytes) -> Root | None:
         """The root at `path`, None where it is none."""
         data = self._get("roots", keys.short_hash(path))
-        return None if data is None else _roots.decode(data)
+        return None if data is None else _roots(data)
 
     # entries
 
     def scope_number(self, scope: bytes) -> bytes | None:
         """The four bytes that stand for a scope, None where nothing was ever put in it."""
-        return self._get("scopes", keys.short_hash(scope))
+        row = self._get("scopes", keys.short_hash(scope))
+        return None if row is None else _scopes(row)
 
     def entry_key(self, entry_id: EntryId) -> bytes | None:
         """The key of an entry's rows, None where nothing was ever put in its scope."""
@@ -120,19 +117,30 @@ class View(History):
 
     def entry_at(self, key: bytes) -> bytes | None:
         """The row of an active entry by its key."""
-        return self._get("entries", key)
+        return self._get("entries", key) if key else None
 
     def _entry_at(self, key: bytes) -> Entry | None:
         data = self.entry_at(key)
-        return None if data is None else _entries.decode(data)
+        return None if data is None else decode_entry(data)
 
     def entry(self, entry_id: EntryId) -> Entry | None:
-        """The active entry, None where there is none."""
+        """The active entry, None where there is none; raises Damaged."""
         key = self.entry_key(entry_id)
         try:
-            return None if key is None else self._entry_at(key)
-        except (msgspec.MsgspecError, ValueError) as e:
-            raise Damaged(f"the entry {entry_id.key!r} cannot be read: {e}") from None
+            there = None if key is None else self._entry_at(key)
+        except Damaged as e:
+            raise Damaged(f"the entry {entry_id.key!r}: {e}", _FORGET) from None
+        if there is not None and there.id != entry_id:
+            raise Damaged(f"the entry {entry_id.key!r} is another one", _FORGET)
+        return there
+
+    def entry_or_ruin(self, entry_id: EntryId) -> Entry | None:
+        """The same for judging: what is damaged is a Ruin, of which nothing is known."""
+        try:
+            return self.entry(entry_id)
+        except Damaged as e:
+            self._met(e)
+            return Ruin(entry_id, 0, 0, 0, None, 0)
 
     def entry_row(self, entry_id: EntryId) -> bytes | None:
         """The row of the active entry as it lies in the store: equal rows are the same entry, put or renewed once."""
@@ -144,15 +152,15 @@ class View(History):
         key = self.entry_key(entry_id)
         data = None if key is None else self._get("values", key)
         try:
-            return Stored(None, None) if data is None else _stored.decode(data)
-        except (msgspec.MsgspecError, ValueError) as e:
-            raise Damaged(f"the value of {entry_id.key!r} cannot be read: {e}") from None
+            return Stored(None, None) if data is None else _stored(data)
+        except Damaged as e:
+            raise Damaged(f"the value of {entry_id.key!r}: {e}", _FORGET) from None
 
     def members(self, entry_id: EntryId, index: int) -> tuple[Member, ...] | None:
         """What the entry's set number `index` held when it was kept, None where that is not known."""
         key = self.entry_key(entry_id)
         data = None if key is None else self._get("members", keys.short_hash(key) + index.to_bytes(4, "big"))
-        return None if data is None else _members.decode(data)
+        return None if data is None else self._or(_members, data, None)
 
     def archived(self, entry_id: EntryId, since: int = 0) -> Iterator[Archived]:
         """The precedents of a key that are not active, oldest first; those whose newest record is `since` a position.
@@ -163,7 +171,7 @@ class View(History):
         if key is not None:
             prefix = keys.short_hash(key)
             for _, value in self._rows("archive", prefix + clock.key(since), prefix):
-                yield _archived.decode(value)
+                yield _archived(value)
 
     def entries(
         self, scope: bytes, prefix: str, after: str | None, limit: int, damaged: list[str] | None = None
@@ -182,7 +190,7 @@ class View(History):
         for key, value in rows:
             if key == past:
                 continue
-            if isinstance(entry := _read(_entries, value), Damaged):
+            if isinstance(entry := _read(decode_entry, value), Damaged):
                 if damaged is None:
                     raise entry
                 damaged.append(keys.shown(key))
@@ -193,14 +201,15 @@ class View(History):
         return found
 
     def all_entries(self) -> Iterator[Entry]:
-        """Every active entry."""
+        """Every active entry that can be read."""
         for _, value in self._rows("entries"):
-            yield _entries.decode(value)
+            if (entry := self._or(decode_entry, value, None)) is not None:
+                yield entry
 
     def entry_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Entry | Damaged]]:
         """The rows of active entries from `low` on whose keys start with `prefix`."""
         for key, value in self._rows("entries", low, prefix):
-            entry = _read(_entries, value)
+            entry = _read(decode_entry, value)
             yield key, entry
 
     def archive_rows(self, low: bytes, prefix: bytes) -> Iterator[tuple[bytes, Archived | Damaged]]:
@@ -253,78 +262,6 @@ class View(History):
         """
         return Touching(objects, paths, limit=limit, leaves=leaves).take(self, ALL)[0]
 
-    # what actions declared
-
-    def object_state(self, name: bytes) -> ObjectState:
-        """What actions declared of an object."""
-        data = self._get("objects", keys.object_key(name))
-        return ObjectState(name) if data is None else _objects.decode(data)
-
-    def _object_now(self, name: bytes) -> ObjectState:
-        """The same for judging: with what could not be recorded, which is newer than all clocks."""
-        state, unwritten = self.object_state(name), self._environment.unwritten
-        if unwritten and not unwritten.isdisjoint((name, EVERY)):
-            return msgspec.structs.replace(state, refused=clock.MAX_POSITION)
-        return state
-
-    def path_state(self, path: bytes) -> PathState:
-        """What actions declared of a path."""
-        data = self._get("written", keys.written_key(path))
-        return PathState(path) if data is None else _paths.decode(data)
-
-    def touch_of(self, path: bytes, *, structural: bool) -> Touch:
-        """What may last have touched what lies at `path`: a declared write to it, a mutation that names it.
-
-        With `structural` only those count that change what there is and of what type.
-        """
-        return _touch([self.path_state(path)], self.last_named(path, structural=structural))
-
-    def touch(self, kept: Kept, after: int = 0) -> Touch | None:
-        """What may last have touched a path dependency: a declared write (an open one is the newest), a mutation.
-
-        Of mutations only those `after` a position are looked for.
-        """
-        states: list[PathState] = []
-        for literal in {base(kept.dep), kept.real or base(kept.dep)}:
-            if len(literal) > PATH_MAX:
-                continue  # the system takes no such path, so nobody writes to it
-            at = literal
-            while True:
-                states.append(self.path_state(at))
-                if at == b"/":
-                    break
-                at = at.rpartition(b"/")[0] or b"/"
-            if kept.dep.kind in SET_KINDS:
-                states += [s for s in self._written_below(literal) if touches(kept.dep, kept.real, s.path)]
-        touch = _touch(states, self.newest_mutation(kept, after) or 0)
-        return touch if touch.end != 0 or touch.mutation else None
-
-    def _written_below(self, directory: bytes) -> Iterator[PathState]:
-        prefix = keys.path_key(directory.rstrip(b"/") + b"/")
-        states = (_paths.decode(value) for _, value in self._rows("written", prefix, prefix))
-        return (state for state in states if is_under(state.path, directory))
-
-    def action(self, action_id: int) -> OpenAction | None:
-        """The open action of that id, None where it has ended or never was."""
-        if not 0 <= action_id <= clock.MAX_POSITION:
-            return None
-        data = self._get("actions", clock.key(action_id))
-        return None if data is None else _actions.decode(data)
-
-    def actions(self) -> list[OpenAction]:
-        """The open actions, oldest first."""
-        return [_actions.decode(value) for _, value in self._rows("actions")]
-
-    def answered(self, about: bytes, op: str) -> Answered | None:
-        """The first answer to an op."""
-        data = self._get("ops", keys.op_key(about, op))
-        if data is None:
-            return None
-        told = _answers.decode(data)
-        if not is_json(told.answer):
-            raise Damaged(f"the first answer to the op {op!r} is no JSON")
-        return told
-
     # judging
 
     def facts(self, targets: Mapping[EntryId, Entry | None], question: Question) -> Facts:
@@ -352,20 +289,9 @@ class View(History):
             level = []
             for entry_id in wanted:
                 if entry_id not in known:
-                    known[entry_id] = self.entry(entry_id)
+                    known[entry_id] = self.entry_or_ruin(entry_id)
                     below = known[entry_id]
                     if below is not None and entry_id not in seen:
                         seen.add(entry_id)
                         level.append(below)
         return Facts(self.head(), self.gap_all(), known, objects, touched)
-
-
-def _touch(states: Sequence[PathState], mutation: int) -> Touch:
-    """The newest write that any of these paths had declared, an open one before all, beside this mutation."""
-    opened = [s for s in states if s.open]
-    if opened:
-        return Touch(None, max(s.open[-1] for s in opened), mutation)
-    newest = max(states, key=lambda s: s.last_end, default=None)
-    if newest is not None and newest.last_end:
-        return Touch(newest.last_end, newest.last_action, mutation)
-    return Touch(0, None, mutation)

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from provd.core.dependency import PATH_KINDS, Dependency, touches
+from provd.store.decoding import Damaged, decoder, reader
 
 
 class _On(msgspec.Struct, array_like=True):
@@ -29,9 +30,9 @@ class _Row(msgspec.Struct, array_like=True):
     deps: tuple[_On, ...] | None
 
 
-_rows: Final = msgspec.msgpack.Decoder(_Row)
-_dependencies: Final = msgspec.msgpack.Decoder(Dependency)
-_reals: Final = msgspec.msgpack.Decoder(bytes | None)
+_rows: Final = decoder(_Row, "an entry")
+_dependencies: Final = decoder(Dependency, "a dependency")
+_reals: Final = reader(msgspec.msgpack.Decoder(bytes | None).decode, "a real path")
 
 
 class Resting:
@@ -48,20 +49,23 @@ class Resting:
 
     def __call__(self, row: bytes) -> bool:
         """Whether the write may touch the entry of a row."""
-        for on in _rows.decode(row).deps or ():
-            words = (bytes(on.dep), bytes(on.real))
-            touched = self._known.get(words)
-            if touched is None:
-                touched = self._known[words] = self._touched(*words)
-            if touched:
-                return True
+        try:
+            for on in _rows(row).deps or ():
+                words = (bytes(on.dep), bytes(on.real))
+                touched = self._known.get(words)
+                if touched is None:
+                    touched = self._known[words] = self._touched(*words)
+                if touched:
+                    return True
+        except Damaged:  # nobody knows what it rests on
+            return True
         return False
 
     def _touched(self, dep: bytes, real: bytes) -> bool:
-        of = _dependencies.decode(dep)
+        of = _dependencies(dep)
         if of.kind not in PATH_KINDS:
             return False
-        at = _reals.decode(real) if real else None
+        at = _reals(real) if real else None
         return any(
             touches(of, at, path, structural=self._structural, leaf=path in self._leaves) for path in self._paths
         )

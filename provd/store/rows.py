@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import lmdb
 
+from provd.store.decoding import Damaged
+
 if TYPE_CHECKING:
     from provd.store.environment import Environment
+
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Rows:
@@ -26,6 +32,18 @@ class Rows:
 
     def _get(self, table: str, key: bytes) -> bytes | None:
         return cast("bytes | None", self._txn.get(key, db=self._tables[table]))
+
+    def _or(self, read: Callable[[bytes], T], row: bytes, instead: U) -> T | U:
+        """What a row holds; `instead` where it is damaged, which the status tells from then on."""
+        try:
+            return read(row)
+        except Damaged as e:
+            self._met(e)
+            return instead
+
+    def _met(self, damage: Damaged) -> None:
+        """Has the status tell of it."""
+        self._environment.damaged = str(damage)
 
     def _rows(self, table: str, low: bytes = b"", prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """The rows of a table in order, from `low` on, as long as their keys start with `prefix`."""

@@ -6,6 +6,7 @@ What is put between two slices has a record of its own. Where the index says it 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import deque
 from collections.abc import Callable, Container, Iterable
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from provd.core.dependency import above
-from provd.core.entry import EntryId
+from provd.core.entry import Entry, EntryId
 from provd.store import keys
+from provd.store.decoding import Damaged, decoder, reader
 from provd.store.resting import Resting
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ class _Id(msgspec.Struct, array_like=True):
     """The beginning of an `Entry`."""
 
     id: EntryId
+
+
+_parted: Final = reader(keys.parted, "the key of an entry")
 
 
 class _Place(NamedTuple):
@@ -44,7 +49,7 @@ ALL: Final = sys.maxsize
 """More steps than there are: all is found in one go."""
 _STEP: Final = 128
 """Bytes of a row that are decoded and looked through in about a step."""
-_ids: Final = msgspec.msgpack.Decoder(_Id)
+_ids: Final = decoder(_Id, "an entry")
 
 
 class Touching:
@@ -109,8 +114,8 @@ class Touching:
                 if row not in self._seen and not self._full:
                     touched, more = self._is_touched(view, place, row)
                     steps -= more
-                    if touched:
-                        self._add(row, self._named(view, row), found, deep=deep)
+                    if touched and (named := self._named(view, row)) is not None:
+                        self._add(row, named, found, deep=deep)
                 if steps <= 0:
                     break
             steps -= 1
@@ -132,17 +137,28 @@ class Touching:
         entry = view.entry_at(row)
         return (False, 0) if entry is None else (place.rests(entry), len(entry) // _STEP)
 
-    def _named(self, view: View, row: bytes) -> EntryId:
-        """The entry of a row's key. The key says it, but for the scope's name and what of a long name did not fit."""
-        number, key = keys.parted(row)
+    def _named(self, view: View, row: bytes) -> EntryId | None:
+        """The entry of a row's key. The key says it, but for the scope's name and what of a long name did not fit.
+
+        None where that cannot be read, as of an index that is damaged.
+        """
+        try:
+            number, key = _parted(row)
+        except Damaged:
+            return None
         scope = self._scopes.get(number)
-        if scope is None or key is None:
-            entry = view.entry_at(row)
-            assert entry is not None, "the index follows the entries"
-            entry_id = _ids.decode(entry).id
-            self._scopes[number] = entry_id.scope
-            return entry_id
-        return EntryId(scope, key)
+        if scope is not None and key is not None:
+            return EntryId(scope, key)
+        there: EntryId | None = None
+        with contextlib.suppress(Damaged):
+            if (entry := view.entry_at(row)) is not None:
+                there = _ids(entry).id
+        if there is None and key is not None:  # another one of the scope may say what it is called
+            named = next((one.id for _, one in view.entry_rows(number, number) if isinstance(one, Entry)), None)
+            there = None if named is None else EntryId(named.scope, key)
+        if there is not None:
+            self._scopes[number] = there.scope
+        return there
 
 
 def _places(paths: tuple[bytes, ...], *, structural: bool, leaves: Container[bytes]) -> list[_Place]:

@@ -15,15 +15,16 @@ from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, M
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import ObjectState
 from provd.store import keys
+from provd.store.decoding import Damaged, decoder
 from provd.store.history import Mention, names
 from provd.store.keys import Answered, Archived, OpenAction, PathState, Root, Stored
-from provd.store.reads import View
+from provd.store.reads import View, decode_entry
 
 if TYPE_CHECKING:
     from provd.store.environment import Environment
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_waits: Final = msgspec.msgpack.Decoder(keys.Waits)
+_waits: Final = decoder(keys.Waits, "what an import waits for")
 _TRIM_SLICE: Final = 1000
 """Records trimmed in one transaction: so many are no pause that anybody sees."""
 
@@ -196,7 +197,8 @@ class Writer(View):
         """The patterns that entries rest on and whose base is a directory."""
         patterns = self._patterns.get(directory)
         if patterns is None:
-            found = (self._entry_at(key) for key in self._duplicates("paths", keys.path_key(directory)))
+            rows = (self.entry_at(key) for key in self._duplicates("paths", keys.path_key(directory)))
+            found = (self._or(decode_entry, row, None) for row in rows if row is not None)
             deps = (kept for entry in found if entry is not None for kept in entry.deps or ())
             patterns = self._patterns[directory] = [kept for kept in deps if kept.dep.kind in PATTERN_KINDS]
         return patterns
@@ -240,13 +242,13 @@ class Writer(View):
     def put_entry(self, entry: Entry, stored: Stored | None, members: dict[int, tuple[Member, ...]]) -> None:
         """Makes `entry` the active one of its key. `stored` None keeps the value as it is."""
         key = self._entry_key(entry.id)
-        old = self._entry_at(key)
-        self._wait_no_more(old)
+        old = self.entry(entry.id)
+        self._wait_no_more(entry.id)
         self._put("entries", key, _encode(entry))
         if stored is not None:
             self._put("values", key, _encode(stored))
         if old is None or old.deps != entry.deps:
-            self._reindex(key, old, entry)
+            self._reindex(key, self._index_rows(old), self._index_rows(entry))
             self._drop("members", key)
             for index, held in members.items():
                 self._put("members", keys.short_hash(key) + index.to_bytes(4, "big"), _encode(held))
@@ -268,21 +270,24 @@ class Writer(View):
         else:
             self._put("imports", key, row)
 
-    def _wait_no_more(self, entry: Entry | None) -> None:
+    def _wait_no_more(self, entry_id: EntryId) -> None:
         """An entry is replaced or goes: it waits no more for what it rests on to be imported."""
-        row = None if entry is None else self.import_row(entry.id, keys.WAITING)
-        if entry is None or row is None:
+        row = self.import_row(entry_id, keys.WAITING)
+        if row is None:
             return
-        for _, key, made in _waits.decode(row).grounds:
-            self.put_import(EntryId(entry.id.scope, key), keys.wanted_name(made) + keys.waiting_name(entry.id), None)
-        self.put_import(entry.id, keys.WAITING, None)
+        for _, key, made in self._or(_waits, row, keys.Waits(0, ())).grounds:
+            self.put_import(EntryId(entry_id.scope, key), keys.wanted_name(made) + keys.waiting_name(entry_id), None)
+        self.put_import(entry_id, keys.WAITING, None)
 
     def forget(self, entry_id: EntryId) -> None:
         """Takes an entry away, with its value and its archive. Who waits for it to be imported goes on waiting."""
         key = self._entry_key(entry_id)
-        old = self._entry_at(key)
-        self._wait_no_more(old)
-        self._reindex(key, old, None)
+        self._wait_no_more(entry_id)
+        try:
+            rows = self._index_rows(self.entry(entry_id))
+        except Damaged:
+            rows = self._index_of(key)
+        self._reindex(key, rows, set())
         self._drop("members", key)
         self._drop("archive", key)
         self._drop("imports", key, keys.IMPORTED)
@@ -296,8 +301,11 @@ class Writer(View):
         for row in [row for row, _ in self._rows(table, prefix, prefix)]:
             self._delete(table, row)
 
-    def _reindex(self, key: bytes, old: Entry | None, new: Entry | None) -> None:
-        before, after = self._index_rows(old), self._index_rows(new)
+    def _index_of(self, key: bytes) -> set[tuple[str, bytes]]:
+        """The index rows of an entry that cannot be read: all there are are looked through, a second for a million."""
+        return {(table, row) for table in ("paths", "others") for row, value in self._rows(table) if value == key}
+
+    def _reindex(self, key: bytes, before: set[tuple[str, bytes]], after: set[tuple[str, bytes]]) -> None:
         for table, row in before - after:
             self._delete(table, row, key)
         for table, row in after - before:

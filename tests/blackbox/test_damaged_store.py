@@ -69,16 +69,46 @@ def test_an_entry_that_cannot_be_read_is_told_and_the_rest_goes_on(daemon: Daemo
     _change(daemon, b"entries", b"b", b"\xc1\xff")
     daemon.start()
 
-    for method in ("entry.check", "entry.get"):
-        with pytest.raises(RpcError) as told:
-            daemon.rpc(method, key="b", scope="s")
-        assert (told.value.code, "'b'" in told.value.message) == ("store.damaged", True)
+    for method in ("entry.check", "entry.get", "entry.revalidate"):
+        told = daemon.rpc(method, key="b", scope="s")
+        told = told.get("verdict") if method == "entry.revalidate" else told
+        assert (told["verdict"], told["why"], told["version"]) == ("unknown", "damaged", None)
+        assert told["evidence"][0]["hint"].startswith("forget it")
+    told = daemon.rpc("entry.check", keys=["a", "b", "c"], scope="s")["verdicts"]
+    assert {key: one["verdict"] for key, one in told.items()} == {"a": "fresh", "b": "unknown", "c": "fresh"}
+    with pytest.raises(RpcError) as refused:
+        daemon.rpc("action.begin", writes=["object:o"], if_usable=["a", "b"], scope="s")
+    assert refused.value.code == "action.stale"
+    with pytest.raises(RpcError) as refused:
+        daemon.rpc("entry.put", key="b", value="new", deps=[], scope="s")
+    assert (refused.value.code, "'b'" in refused.value.message) == ("store.damaged", True)
+    assert refused.value.hint.startswith("provd forget KEY")
     listed = daemon.rpc("entry.list", scope="s")
     assert (_keys(listed), listed["damaged"]) == (["a", "c"], ["b"])
     page = daemon.rpc("entry.export", scope="s")
     assert (_keys(page), [one["key"] for one in page["left_out"]]) == (["a", "c"], ["b"])
     assert daemon.rpc("daemon.status")["store"]["damaged"]
     assert daemon.rpc("entry.check", key="a", scope="s")["verdict"] == "fresh"
+    assert daemon.rpc("entry.forget", key="b", scope="s") == {"gone": True}
+    daemon.rpc("entry.put", key="b", value="new", deps=[], scope="s")
+    assert _keys(daemon.rpc("entry.list", scope="s")) == ["a", "b", "c"]
+
+
+def test_what_rests_on_a_damaged_entry_is_unknown_and_the_index_goes_with_it(daemon: Daemon) -> None:
+    daemon.start()
+    daemon.rpc("entry.put", key="b", value=1, deps=["object:o"], fetched_at=daemon.rpc("log.clock")["clock"], scope="s")
+    clock = daemon.rpc("log.clock")["clock"]
+    daemon.rpc("entry.put", key="above", value=1, deps=["entry:b"], fetched_at=clock, scope="s")
+    daemon.stop()
+    _change(daemon, b"entries", b"b", b"\xc1\xff")
+    daemon.start()
+
+    told = daemon.rpc("entry.check", key="above", scope="s")
+    assert (told["verdict"], told["why"]) == ("unknown", "entry-unknown")
+    assert daemon.rpc("action.record", writes=["object:o"])["affects"]["keys"] == ["b", "above"]
+    assert daemon.rpc("entry.forget", key="b", scope="s") == {"gone": True}
+    assert daemon.rpc("action.record", writes=["object:o"])["affects"]["keys"] == []
+    assert daemon.rpc("entry.check", key="above", scope="s")["why"] == "entry-missing"
 
 
 def _break_action(daemon: Daemon) -> None:

@@ -52,6 +52,7 @@ _WHY: Final = {
     "touched": f"{_CLOCK}  # it was written since the last one: read it again and put it anew, with --fetched-at $c",
     "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
     "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",
+    "damaged": "provd forget KEY  # then put it anew: what the store held of it cannot be read any more",
     "no-active": "provd put KEY --sums SUMS --value-file FILE  # anew: none of its values is active",
 }
 _UNPROVEN_ENTRY: Final = (
