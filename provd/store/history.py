@@ -133,6 +133,8 @@ class History(Rows):
             if not key.startswith(prefix):
                 break
             path = key if len(key) <= keys.ORDERED else row[_POSITIONS.size :]
+            if path is not key and not path.startswith(key[: keys.ORDERED]):  # its end is damaged: it may match
+                return last
             directory = path.rpartition(b"/")[0]
             if directory in quiet:
                 more = cursor.set_range(directory + b"0")  # the byte after the slash

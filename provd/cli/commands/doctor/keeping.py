@@ -134,7 +134,7 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
     if "damaged" in told:
         yield fail(
             "store.damaged",
-            "something in the store is not as it was written: what it held is unknown (damaged) or refused (store.damaged)",
+            "something in the store is not as it was written: it is unknown (damaged), or refused (store.damaged)",
             output.printable(str(told["damaged"])),
             "provd export --all > FILE  # saves what can be read; then stop, move the store away, start, import FILE",
         )
