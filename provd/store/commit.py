@@ -314,7 +314,7 @@ class Store:
                 filled = (outcomes, writer.head())
                 self._filled = writer.gaps
                 faults.point("commit.before")
-        except (lmdb.Error, OSError) as e:
+        except (OSError, *DAMAGE) as e:
             raise _RedoAloneError(e, filled) from e
         self._written = filled[1]
         self.gaps.add(self._filled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, TypeVar, cast
@@ -27,8 +28,6 @@ _scopes: Final = reader(decoding.whole(4), "the number of a scope")
 _LOST: Final = records.Gap(0, records.ALL, "a record is damaged in the store")
 """Stands in the place of a record that cannot be read."""
 
-_FORGET: Final = "provd forget KEY  # then put it anew"
-
 T = TypeVar("T")
 MAX_BATCH: Final = 2 * 1024 * 1024
 """Bytes of records that are read at once: as JSON they still fit a line."""
@@ -39,6 +38,12 @@ def _read(decode: Callable[[bytes], T], row: bytes) -> T | Damaged:
         return decode(row)
     except Damaged as e:
         return e
+
+
+def _forgetting(key: str) -> str:
+    """How to get rid of an entry, which need not be the one that was asked about."""
+    dashes = "-- " if key.startswith("-") else ""
+    return f"provd forget {dashes}{shlex.quote(key)}  # then put it anew"
 
 
 class View(Declared):
@@ -129,9 +134,9 @@ class View(Declared):
         try:
             there = None if key is None else self._entry_at(key)
         except Damaged as e:
-            raise Damaged(f"the entry {entry_id.key!r}: {e}", _FORGET) from None
+            raise Damaged(f"the entry {entry_id.key!r}: {e}", _forgetting(entry_id.key)) from None
         if there is not None and there.id != entry_id:
-            raise Damaged(f"the entry {entry_id.key!r} is another one", _FORGET)
+            raise Damaged(f"the entry {entry_id.key!r} is another one", _forgetting(entry_id.key))
         return there
 
     def entry_or_ruin(self, entry_id: EntryId) -> Entry | None:
@@ -154,7 +159,7 @@ class View(Declared):
         try:
             return Stored(None, None) if data is None else _stored(data)
         except Damaged as e:
-            raise Damaged(f"the value of {entry_id.key!r}: {e}", _FORGET) from None
+            raise Damaged(f"the value of {entry_id.key!r}: {e}", _forgetting(entry_id.key)) from None
 
     def members(self, entry_id: EntryId, index: int) -> tuple[Member, ...] | None:
         """What the entry's set number `index` held when it was kept, None where that is not known."""

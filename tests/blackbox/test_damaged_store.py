@@ -82,7 +82,7 @@ def test_an_entry_that_cannot_be_read_is_told_and_the_rest_goes_on(daemon: Daemo
     with pytest.raises(RpcError) as refused:
         daemon.rpc("entry.put", key="b", value="new", deps=[], scope="s")
     assert (refused.value.code, "'b'" in refused.value.message) == ("store.damaged", True)
-    assert refused.value.hint.startswith("provd forget KEY")
+    assert refused.value.hint.startswith("provd forget b ")
     listed = daemon.rpc("entry.list", scope="s")
     assert (_keys(listed), listed["damaged"]) == (["a", "c"], ["b"])
     page = daemon.rpc("entry.export", scope="s")
@@ -105,6 +105,9 @@ def test_what_rests_on_a_damaged_entry_is_unknown_and_the_index_goes_with_it(dae
 
     told = daemon.rpc("entry.check", key="above", scope="s")
     assert (told["verdict"], told["why"]) == ("unknown", "entry-unknown")
+    with pytest.raises(RpcError) as refused:
+        daemon.rpc("entry.put", key="new", value=1, deps=["entry:b"], fetched_at=clock, scope="s")
+    assert refused.value.hint.startswith("provd forget b "), "not the one that is put"
     assert daemon.rpc("action.record", writes=["object:o"])["affects"]["keys"] == ["b", "above"]
     assert daemon.rpc("entry.forget", key="b", scope="s") == {"gone": True}
     assert daemon.rpc("action.record", writes=["object:o"])["affects"]["keys"] == []

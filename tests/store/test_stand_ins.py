@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from storing import RUN, SCOPE, appending, entry, kept, opened, put
+from storing import RUN, SCOPE, appending, entry, in_loop, kept, opened, put
 
-from provd.core import clock
+from provd.core import clock, errors
 from provd.core.entry import EntryId, Ruin
 from provd.core.facts import ObjectState, Question
 from provd.core.mutation import State
@@ -179,6 +179,20 @@ def test_a_store_whose_log_does_not_end_at_its_head_is_set_aside(tmp_path: Any) 
     with opened(directory) as store:
         assert store.environment.set_aside is not None
         assert store.run(appending("new")) == 1
+
+
+def test_a_head_that_is_damaged_while_the_store_is_open_is_told_as_that(tmp_path: Any) -> None:
+    async def body(store: Store) -> None:
+        await store.submit(appending("x"))
+        damage(store, "meta", b"head", b"\xc1")
+        assert not store.is_own()
+        with pytest.raises(errors.StoreDamaged), store.view():
+            pass
+        with pytest.raises(errors.StoreDamaged):
+            await store.submit(appending("new"))
+        assert store.lost is None
+
+    in_loop(os.path.join(tmp_path, "store"), body)
 
 
 NEEDED = [("meta", b"head"), ("runs", RUN.encode()), ("roots", keys.short_hash(b"/r")), ("actions", clock.key(1))]
