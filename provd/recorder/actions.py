@@ -7,7 +7,7 @@ begin makes its objects a gap, since the agent may go on all the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -32,6 +32,8 @@ MAX_AFFECTED: Final = 10_000
 _KEYS_TOLD: Final = 100
 _PATIENCE: Final = 2.0
 _ATTEMPTS: Final = 16
+_MANY: Final = 2000
+"""Writes that are looked through in some milliseconds: of more others would have to wait."""
 GRACE: Final = 10.0
 """Seconds from the start on in which an action that was held before can be taken over."""
 NOBODY: Final = 0
@@ -116,9 +118,12 @@ class Actions:
         """The parameters of a begin or a record do not fit: what can be read of its writes is as if it was refused."""
         await self._refused(params.misread_writes(raw), method, error)
 
-    async def _refused(self, writes: Iterable[object], method: str, error: Exception) -> None:
+    async def _refused(self, writes: Sequence[object], method: str, error: Exception) -> None:
         """Whoever declared these may carry them out all the same."""
-        await self._unwritten.take(params.declared_objects(writes), f"{method} was refused: {error}")
+        objects: Iterable[bytes] = params.declared_objects(writes)
+        if len(writes) > _MANY:
+            objects = await asyncio.to_thread(lambda: frozenset(params.declared_objects(writes)))
+        await self._unwritten.take(objects, f"{method} was refused: {error}")
 
     async def _begun(
         self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool

@@ -120,6 +120,18 @@ def test_so_is_what_was_declared_in_a_request_that_is_refused(
     run(desk, work)
 
 
+def test_of_very_many_writes_each_is_looked_at(desk: Desk) -> None:
+    async def work() -> None:
+        await put(desk, "x", "other")
+        writes: list[Any] = [*["/f"] * (params.MAX_DEPENDENCIES + 1), "object:x"]
+        with pytest.raises(errors.LimitExceeded):
+            await desk.actions.begin(params.ActionBegin(writes=writes), holder=1, foreign=False)
+        assert (await desk.found("x"))[:2] == UNKNOWN
+        assert (await desk.found("other"))[0] == "fresh"
+
+    run(desk, work)
+
+
 def test_an_object_that_is_called_all_is_one_of_many(desk: Desk) -> None:
     async def work() -> None:
         await put(desk, "all", "other")
