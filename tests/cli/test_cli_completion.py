@@ -81,19 +81,19 @@ _ARGS = "args() { printf '<%s>' \"$@\"; echo '=e''nd'; }"
 _ZSH = f"unset zle_bracketed_paste; setopt no_beep no_auto_remove_slash; {_ARGS}; autoload -U compinit"
 _SHELLS = {
     "bash": (
-        ["--norc", "--noprofile", "-i"],
-        "bind 'set enable-bracketed-paste off'; bind 'set bell-style none'",
-        _ARGS,
-        'eval "$(provd completion bash)"',
+        "--norc --noprofile -i",
+        ["bind 'set enable-bracketed-paste off'; bind 'set bell-style none'", _ARGS, 'eval "$(provd completion bash)"'],
     ),
-    "zsh": (["-f", "-i"], _ZSH, "compinit -u -D", 'eval "$(provd completion zsh)"'),
+    "zsh": ("-f -i", [_ZSH, "compinit -u -D", 'eval "$(provd completion zsh)"']),
     "fish": (
-        ["--no-config", "--private", "-i"],
-        "function args; printf '<%s>' $argv; echo '=e''nd'; end",
-        "provd completion fish | source",
+        "--no-config --private -i",
+        ["function args; printf '<%s>' $argv; echo '=e''nd'; end", "provd completion fish | source"],
     ),
     # as it is installed: a file that zsh reads when it is needed
-    "zsh, loaded": (["-f", "-i"], _ZSH, "provd completion zsh > bin/_provd; fpath=($PWD/bin $fpath); compinit -u -D"),
+    "zsh, loaded": (
+        "-f -i",
+        [_ZSH, "provd completion zsh > bin/_provd; fpath=($PWD/bin $fpath); compinit -u -D"],
+    ),
 }
 """The options that make a shell read nothing of this user's, and what is typed to make it complete `provd`.
 
@@ -131,12 +131,12 @@ def _shell(name: str) -> str:
 
 def _completed_by(which: str, cli: RealCli, lines: Iterable[str]) -> Iterator[list[str]]:
     """The words of each line behind `provd`, after the tabulator."""
-    options, *prepared = _SHELLS[which]
+    options, prepared = _SHELLS[which]
     shell = _shell(which.partition(",")[0])
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(cli.root)
-        os.execve(shell, [shell, *options], _environment(cli))
+        os.execve(shell, [shell, *options.split()], _environment(cli))
     with open(terminal, "r+b", buffering=0) as typed:
         typed.writelines(line.encode() + b"\n" for line in prepared)
         for line in lines:
