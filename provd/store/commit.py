@@ -121,6 +121,7 @@ class Store:
             raise full_or_unusable(e, self.environment.directory) from e
         with txn:
             view = View(self.environment, txn)
+            faults.point("view.read")
             try:
                 if (there := view.head()) < acknowledged or not self._is_own(view):
                     raise self._went_back(there, acknowledged)
