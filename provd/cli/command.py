@@ -166,7 +166,7 @@ class Group(click.Group):
         """The command that `args` names; raises Usage with the nearest name."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = nearest(args[0], self.list_commands(ctx))
-            meant = " ".join([ctx.command_path, near or "", *map(output.quoted, args[1:])])
+            meant = " ".join([ctx.command_path, near or "", *map(output.typed, args[1:])])
             hint = f"{meant}  # did you mean that?" if near else ""
             raise Usage(f"there is no command {args[0]!r}", steps.ways(hint, f"{ctx.command_path} --help  # lists all"))
         return super().resolve_command(ctx, args)

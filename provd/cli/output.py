@@ -219,7 +219,16 @@ def printable(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """An argument that a shell can be given, in printable signs: a name may hold anything."""
+    """A name that a shell can be given, in printable signs: it may hold anything.
+
+    One that begins with a dash has quotes in any case, so that `steps` can tell it from an option.
+    """
+    told = typed(text)
+    return f"'{told}'" if told.startswith("-") else told
+
+
+def typed(text: str) -> str:
+    """The same of an argument as it was typed: an option stays one."""
     if text.isprintable():
         return shlex.quote(text)
     signs = (sign if (sign := chr(byte)) in _UNQUOTED else f"\\x{byte:02x}" for byte in os.fsencode(text))

@@ -23,8 +23,8 @@ from provd.cli.given import completing, names
 from provd.cli.processes import child
 from provd.cli.processes.held import Held
 from provd.cli.screens import changed
-from provd.cli.words import hints, records
-from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
+from provd.cli.words import hints, permissions, records
+from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 from provd.umask import usable
 
 if TYPE_CHECKING:
@@ -176,6 +176,7 @@ def _only_run(command: tuple[str, ...]) -> int:
 
 def _look(error: child.NotStarted, name: str) -> str:
     """What to do about a program that could not be started."""
+    name = f"./{name}" if name.startswith("-") and "/" in name else name  # for its own path it is no option
     if error.code != codes.NOT_FOUND:
         return f"chmod +x {output.quoted(name)}  # or name the program that runs it"
     if "/" not in name:
@@ -263,7 +264,7 @@ def _code(code: int, run: _Run) -> int:
     if not run.lost or not objects:
         return code
     shown = output.some([output.name(write) for write in objects], _SHOWN)
-    again = " ".join(f"--write {output.quoted(output.name(write))}" for write in objects[:_SHOWN])
+    again = " ".join(f"--write {permissions.quoted(local_path(write))}" for write in objects[:_SHOWN])
     output.complain(
         f"nobody knows that it wrote {shown}: {run.lost}",
         f"provd action record {again}  # when the daemon is there again",
