@@ -103,7 +103,7 @@ def filled(hint: str, context: click.Context | None = None) -> str:
 
 
 def _parted(line: str) -> tuple[str, str]:
-    """The command of a line, and its comment with the space before it: a word that begins with a #, as shells see it."""
+    """The command of a line, and its comment with the space before it: it begins with the first word that has a #."""
     space: int | None = 0
     for token in _TOKEN.finditer(line):
         if space is not None and token[0].startswith("#"):
@@ -120,7 +120,7 @@ def _led(line: str, known: dict[str, str], place: dict[str, str], root: click.Co
     while at < len(tokens):
         end = _end(tokens, at) if tokens[at] == "provd" and (at == 0 or tokens[at - 1][-1] in " \t(;&|") else at
         words = [token for token in tokens[at:end] if not token.isspace()]
-        if len(words) < 2 or _NAME.fullmatch(words[1]) is None:
+        if not any(map(_NAME.fullmatch, words[1:2])):
             told, at = told + tokens[at], at + 1
             continue
         space = " " if tokens[end - 1].isspace() else ""

@@ -130,6 +130,8 @@ class _Run:
     """The action under which the log has what it changed: itself, or the one that declared it afterwards."""
     lost: str = ""
     """Why what it declared was not recorded."""
+    unreachable: bool = False
+    """Whether that is since no daemon answered."""
     outcome: str = "done"
     changes: Changes = field(default_factory=changed.Changes)
     verdicts: dict[str, Json] = field(default_factory=dict)
@@ -215,6 +217,7 @@ def _finish(run: _Run) -> None:
     except (ProvdUnreachable, RpcError) as error:
         run.trouble = run.trouble or error.message
         run.lost = error.message if run.outcome != "aborted" else ""
+        run.unreachable = isinstance(error, ProvdUnreachable)
     if not run.trouble:
         try:
             _ask(run)
@@ -263,12 +266,19 @@ def _code(code: int, run: _Run) -> int:
     objects = [write for write in run.held.writes if names.is_object(write)]
     if not run.lost or not objects:
         return code
-    shown = output.some([output.name(write) for write in objects], _SHOWN)
-    again = " ".join(f"--write {permissions.quoted(local_path(write))}" for write in objects[:_SHOWN])
-    output.complain(
-        f"nobody knows that it wrote {shown}: {run.lost}",
-        f"provd action record {again}  # when the daemon is there again",
-    )
+    shown, number = output.some([output.name(write) for write in objects], _SHOWN), run.held.ids[-1]
+    if run.held.ended_by_others:
+        again = " ".join(f"--write {permissions.quoted(local_path(write))}" for write in objects[:_SHOWN])
+        told = f"somebody ended action {number} while it ran, and nobody knows that it wrote {shown} after that"
+        hint = f"provd action record {again}  # when the daemon is there again"
+    else:
+        told = f"the log has that action {number} began to write {shown}, and not that it ended"
+        end = f"provd action end {number} --outcome {run.outcome}"
+        hint = f"{end}  # where it is open: it ended as failed if the daemon could write that"
+        if run.unreachable:
+            until = "what rests on it is dirty until then; 10 s after its start a daemon ends it as failed"
+            hint = f"provd start && {end}  # {until}"
+    output.complain(f"{told}: {run.lost}", hint)
     return code or codes.REFUSED
 
 
