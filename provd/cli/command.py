@@ -234,11 +234,13 @@ class Place:
         asked, usual = places.socket_path(self.socket, self.state), places.socket_path()
         named = {"--state": self.state, "--socket": self.socket and asked}
         options = [f"{option} {output.quoted(value)}" for option, value in named.items() if value]
+        start = " ".join(["provd start", *options])
         if usual != asked and elsewhere.answers(usual):
             them = " and ".join(option for option, value in named.items() if value)
             hint = f"provd status --socket {output.quoted(usual)}  # one listens there: so, or leave {them} out"
-            return ProvdUnreachable(error.message, hint, error.kind, usual)
-        hint = error.hint if error.kind == "file" else " ".join(["provd start", *options])
+            begin = start if self.state and error.kind != "file" else ""  # another state is another daemon
+            return ProvdUnreachable(error.message, steps.ways(begin, hint), error.kind, usual)
+        hint = error.hint if error.kind == "file" else start
         return ProvdUnreachable(error.message, hint, error.kind)
 
 

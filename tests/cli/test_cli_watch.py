@@ -39,9 +39,8 @@ def test_what_is_no_root_is_told_with_the_root_around_it(cli: Cli) -> None:
     inside = cli("watch", "rm", "/r/d", code=5).err
     outside = cli("watch", "rm", "/s", "--json", code=5)
 
-    assert inside.endswith(
-        "\n  next: provd watch rm /r  # the root that it lies in\n  or: provd watch ls  # lists the roots\n"
-    )
+    told = "provd: /r/d is no root, it lies in /r [root.missing]\n  next: provd watch ls  # lists the roots\n"
+    assert inside == told, "to stop watching all of it was not meant"
     assert outside.err.endswith("\n  next: provd watch ls  # lists the roots\n")
     assert outside.json["error"]["code"] == "root.missing"
 

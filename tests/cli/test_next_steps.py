@@ -74,6 +74,7 @@ SAID: Final = frozenset(
             "provd 7",
             "sudo 7",
             "mv 7 7.other && ",
+            "provd start && ",
             "journalctl 7-u 7 -n 50",
             "provd action record 7",
             "provd check",

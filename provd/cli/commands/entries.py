@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import codes
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
@@ -159,7 +159,8 @@ def _timeless(client: Client, error: RpcError, deps: Sequence[Any] | None, place
     missing = [output.printable(key) for key, verdict in answers.items() if verdict.get("why") == "no-entry"]
     if missing:
         message += f", and there is no entry {output.some(missing, _SHOWN)} in {nothing.place_of(client, place)}"
-    return hints.Advised(error.code, message, hints.LOOK_AGAIN, error.data)
+    hint = steps.because(hints.put_first(missing), "then take a clock") if missing else hints.LOOK_AGAIN
+    return hints.Advised(error.code, message, hint, error.data)
 
 
 def _value(value: str | None, value_file: str | None, json_value: bool, no_value: bool) -> dict[str, Any]:

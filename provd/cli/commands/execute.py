@@ -274,10 +274,11 @@ def _code(code: int, run: _Run) -> int:
     else:
         told = f"the log has that action {number} began to write {shown}, and not that it ended"
         end = f"provd action end {number} --outcome {run.outcome}"
-        hint = f"{end}  # where it is open: it ended as failed if the daemon could write that"
+        until = "where it is open: it ended as failed if the daemon could write that"
         if run.unreachable:
             until = "what rests on it is dirty until then; 10 s after its start a daemon ends it as failed"
-            hint = f"provd start && {end}  # {until}"
+        start = "provd start && " if run.unreachable else ""
+        hint = steps.because(f"{start}{end}", until)
     output.complain(f"{told}: {run.lost}", hint)
     return code or codes.REFUSED
 

@@ -14,7 +14,7 @@ from provd import hello
 from provd.cli import output, steps
 from provd.cli.given import looking, names
 from provd.cli.given.looking import real_path
-from provd.cli.words import permissions
+from provd.cli.words import hints, permissions
 from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _listing(place: Json) -> str:
         listing = f"provd ls --scope {output.quoted(str(place['scope']))}"
     else:
         listing = f"provd ls --root {permissions.quoted(local_path(place['root']))}"
-    return steps.because(listing, "the keys that are there; provd put keeps another")
+    return steps.because(listing, hints.LISTS)
 
 
 def _next(client: Client, place: Json, elsewhere: list[str]) -> str:
