@@ -101,6 +101,12 @@ def _tell_added(root: Json, found: list[Json]) -> None:
         output.line(f"  ignored: {output.printable(', '.join(map(str, rules)))}")
     for text in roots.uncovered(root, "  ", found):
         output.line(text)
+    if roots.is_kernels(root):
+        what = "the kernel's files and devices are never read, so what rests on one is unknown"
+        remove = f"provd watch rm {permissions.quoted(local_path(root['path']))}"
+        output.warn(
+            f"{output.name(root['path'])}: {what}", f"{remove}  # dir: and names: are answered by reading anyway"
+        )
 
 
 def _headline(root: Json) -> str:
