@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import pytest
+from test_next_steps import trees
 
 from provd.cli import output, steps
 from provd.cli.app import app
 from provd.cli.given.completing import NotText
-from tests.cli.test_next_steps import trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,16 +16,10 @@ from provd.cli.command import (
     Command,
     Failure,
     Usage,
-    connected,
     given,
-    json_option,
-    number_or_text,
     read_file,
-    read_when,
-    root_option,
-    scope_option,
 )
-from provd.cli.given import exact, names, present
+from provd.cli.given import asking, exact, names, present
 from provd.cli.given.sums import dependencies
 from provd.cli.words import hints, kept, nothing
 from provd.client import MAX_VALUE, ProvdUnreachable, RpcError
@@ -71,45 +65,31 @@ _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a p
 @click.option("--value-file", metavar="FILE", help="The value is this file's content; - is stdin.")
 @click.option("--json-value", is_flag=True, help="The value is JSON, not text.")
 @click.option("--no-value", is_flag=True, help="An entry without a value (as when none is given).")
-@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before it was read.")
-@click.option("--as-of-now", is_flag=True, help="The value is true of the files as they are now.")
-@click.option("--based-on", metavar="N", type=click.IntRange(min=0), help="Only if this version is the current one.")
+@asking.putting
 @click.option("--op", metavar="ID", help="The same ID again gets the first answer: a safe retry.")
-@click.option("--session", metavar="S", help="Who puts it.")
-@click.option("--turn", metavar="N", help="In which turn.")
 @click.option("--meta", metavar="JSON", help="Kept with the value.")
-@root_option
-@scope_option
-@json_option
-@connected
+@asking.keyed
 def put(
     key: str,
     deps: tuple[str, ...],
     sums: str | None,
     no_deps: bool,
-    fetched_at: str | None,
-    as_of_now: bool,
-    based_on: int | None,
+    timed: Json,
+    told: Json,
     op: str | None,
-    session: str | None,
-    turn: str | None,
     meta: str | None,
-    root: str | None,
-    scope: str | None,
+    where: names.Scope,
     as_json: bool,
     at: Place,
     **value: Any,
 ) -> int:
     """Keep a value with what it rests on. Prints the key and its version: a new one, or with an equal value the old."""
-    where = names.Scope(root, scope)
     if sums == "-" and value["value_file"] == "-":
         raise Usage("--sums - and --value-file - both read stdin", "give one of them as a file")
     params: dict[str, Any] = {"key": key}
-    read = read_when(fetched_at, as_of_now)
-    params["deps"] = _dependencies(deps, sums, no_deps, timed=bool(read))
+    params["deps"] = _dependencies(deps, sums, no_deps, timed=bool(timed))
     params |= _value(**value)
-    params |= read | given(based_on=based_on, op=op)
-    params |= given(session=session, turn=number_or_text(turn))
+    params |= timed | told | given(op=op)
     if meta is not None:
         params["meta"] = _written(meta, "--meta")
     with at.connect(WORK_PATIENCE, exact.ExactClient) as client:
@@ -117,7 +97,7 @@ def put(
         try:
             answer = client.put(**params, **place)
         except RpcError as error:
-            raise _timeless(client, error, params["deps"], place) if as_of_now else error from None
+            raise _timeless(client, error, params["deps"], place) if "as_of" in timed else error from None
         if op is not None:
             _need_own(client, answer, params, place)
         empty = present.unmatched(client, deps)
@@ -129,7 +109,7 @@ def put(
         output.warn(*warning)
     for remark in present.remarks(deps, empty):
         output.warn(remark)
-    if scope is None and not as_json:
+    if where.name is None and not as_json:
         nothing.tell_no_root(client, place)
     return 0
 
@@ -222,23 +202,18 @@ def _written(content: str, what: str) -> Written:
 @click.option("--unknown", is_flag=True, help="Only what is unknown (each is judged).")
 @click.option("--touching", metavar="PATH", help="Only what rests on PATH.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N entries.")
-@root_option
-@scope_option
-@json_option
-@connected
+@asking.keyed
 def ls(
     prefix: str | None,
     dirty: bool,
     unknown: bool,
     touching: str | None,
     limit: int | None,
-    root: str | None,
-    scope: str | None,
+    where: names.Scope,
     as_json: bool,
     at: Place,
 ) -> int:
     """The entries of a root or scope. With --json: the daemon's pages, one a line."""
-    where = names.Scope(root, scope)
     if dirty and unknown:
         raise Usage("--dirty and --unknown exclude each other", "ask twice")
     asked = given(
@@ -282,18 +257,14 @@ def _print_page(page: dict[str, Any], as_json: bool) -> None:
 
 @click.command(cls=Command, examples=("provd forget api",))
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@root_option
-@scope_option
-@json_option
-@connected
-def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
+@asking.keyed
+def forget(keys: tuple[str, ...], where: names.Scope, as_json: bool, at: Place) -> int:
     """Drop entries with their values and history. What rests on them becomes dirty.
 
     What is not there is said, and no error: there is none afterwards either way.
 
     With --json: one answer a line, in the order of the keys.
     """
-    where = names.Scope(root, scope)
     with at.connect() as client:
         place = where.params(client)
         for key in keys:
