@@ -21,6 +21,7 @@ import pytest
 from provd import places
 from provd.cli import output, steps
 from provd.cli.app import app
+from provd.cli.commands import topics
 from provd.core import errors
 
 if TYPE_CHECKING:
@@ -232,6 +233,16 @@ def test_no_hint_of_prose_has_a_command_within() -> None:
     assert len(found) > 200, "the hints are not where they are looked for"
     prose = [(where, told) for where, told in found if not steps.is_command(told)]
     assert [f"{where}: {told!r}" for where, told in prose if WITHIN.search(told) or steps.is_command(told)] == []
+
+
+def test_no_hint_names_what_does_not_come_with_provd() -> None:
+    """The documents are not in the wheel: `provd help` is, and what the daemon itself can tell."""
+    told = [(where, text) for where, text in texts() if not where.startswith(("cli/manpage.py", "unitfiles.py"))]
+    assert [f"{where}: {text!r}" for where, text in told if re.search(r"\bdocs/|\w\.md\b has|README", text)] == []
+    named = [(where, word) for where, text in told for word in re.findall(r"provd help ([a-z][a-z-]+)", text)]
+    known = {*topics.TOPICS, *app.list_commands(click.Context(app))}
+    assert len(named) > 3, "the topics are not where they are looked for"
+    assert [each for each in named if each[1] not in known] == []
 
 
 def test_what_is_printed_is_read_again() -> None:
