@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
+    rare=("verify", "timeout_ms", "no_revalidate"),
     examples=(
         "provd check api",
         "if provd check -q api; then echo use it; else echo read again; fi",

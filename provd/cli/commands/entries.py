@@ -41,14 +41,13 @@ _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a p
 
 @click.command(
     cls=Command,
+    rare=("json_value", "no_value", "based_on", "session", "turn", "op", "meta"),
     examples=(
         "sha256sum src/api.py > sums            # before you read it, then",
         "provd put api --value-file api.md --sums sums",
         "c=$(provd clock)                       # or this, before you read it, then",
         "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
         "generate | provd put report --value-file - --dep tree:data --as-of-now",
-        "provd put replicas --value 3 --dep object:svc:api --fetched-at $c",
-        "provd put greeting --value hello --no-deps",
     ),
 )
 @click.argument("key", metavar="KEY")
@@ -57,7 +56,7 @@ _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a p
     "deps",
     metavar="D",
     multiple=True,
-    help="It rests on a PATH, or dir: glob: tree: object: ...",
+    help="Rests on a PATH, dir: glob: object: ...",
 )
 @click.option("--sums", metavar="FILE", help="It rests on what sha256sum read: its lines; - is stdin.")
 @click.option("--no-deps", is_flag=True, help="It rests on nothing.")

@@ -46,6 +46,7 @@ _NOT_RUN: Final = "; the command was not run"
 @click.command(
     "exec",
     cls=Command,
+    rare=("session", "turn", "note", "report"),
     context_settings={"allow_interspersed_args": False},
     examples=(
         "provd exec --session s1 --turn 41 -- make fmt   # what it changed, and who",
@@ -78,9 +79,10 @@ def exec_(
 
     The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell), but 5 for a 0 where a
     write to an object could not be recorded. It is not run where no daemon answers (3) or where
-    --if-usable refuses (5). It ends with CMD, whatever that leaves running. Without --write what changes
-    meanwhile below the watched root around here is kept as its doing, others' changes too: --write names
-    what is really its. Of two at once that name nothing neither gets it.
+    --if-usable refuses (5). It ends with CMD, whatever that leaves running.
+
+    Without --write what changes meanwhile below the watched root around here is kept as its doing, others'
+    changes too: --write names what is really its. Of two at once that name nothing neither gets it.
     """
     if not command[0]:
         raise Usage("the command is empty", "name a program behind --")

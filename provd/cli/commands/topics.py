@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.shell_completion import CompletionItem
 
-from provd.cli import output, steps
+from provd.cli import helptext, output, steps
 from provd.cli.command import Command, Usage, nearest
 
 if TYPE_CHECKING:
@@ -116,12 +116,14 @@ def _offered(context: click.Context, parameter: click.Parameter, incomplete: str
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-@click.command("help", cls=Command, examples=("provd help put", "provd help action end", "provd help exit-codes"))
+@click.command("help", cls=Command, examples=("provd help put", "provd help --all put", "provd help exit-codes"))
 @click.argument("words", metavar="[COMMAND|TOPIC]...", nargs=-1, shell_complete=_offered)
+@click.option("--all", "whole", is_flag=True, help="All that there is to tell of a command, however long.")
 @click.pass_context
-def help_(context: click.Context, words: tuple[str, ...]) -> int:
+def help_(context: click.Context, words: tuple[str, ...], whole: bool) -> int:
     """The help of a command, or on a topic: exit-codes, clocks, dependencies."""
     root = context.find_root()
+    root.meta[helptext.WHOLE] = whole
     if not words:
         output.line(root.get_help())
         output.line("\n" + "\n".join(f"provd help {topic:<13} {text}" for topic, (text, _) in TOPICS.items()))
