@@ -141,16 +141,15 @@ def _elsewhere(path: str) -> str | None:
 
 
 def _shut(path: str) -> str:
-    import shlex  # noqa: PLC0415
-
     from provd import places  # noqa: PLC0415
+    from provd.quoting import quoted  # noqa: PLC0415
 
     closed = places.shut(path)
-    return shlex.quote(closed) if closed else ""
+    return quoted(closed) if closed else ""
 
 
 def ask_it(path: str) -> str:
     """What to do where a daemon listens at another socket than the one that was asked."""
-    import shlex  # noqa: PLC0415
+    from provd.quoting import quoted  # noqa: PLC0415
 
-    return f"export PROVD_SOCKET={shlex.quote(path)}  # a daemon of yours listens there"
+    return f"export PROVD_SOCKET={quoted(path)}  # a daemon of yours listens there"

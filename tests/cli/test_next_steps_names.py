@@ -191,3 +191,13 @@ def test_a_step_means_the_name_that_it_carries(context: click.Context, tmp_path:
         if carried < many or ("KEY" in step.text and name not in told):
             wrong.append(f"{step.where}: {line!r}: {told!r}")
     assert not wrong, "\n".join(wrong[:20])
+
+
+def test_nothing_but_one_module_quotes() -> None:
+    """`shlex` leaves line ends and bytes that are no text as they are, and a dash where an option could begin."""
+    users = {path for path, tree in trees() for node in ast.walk(tree) if _quotes_by_hand(node)}
+    assert users == {"quoting.py", "cli/commands/trying.py"}  # that one writes a script
+
+
+def _quotes_by_hand(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "quote" and getattr(node.value, "id", "") == "shlex"
