@@ -53,6 +53,8 @@ _KNOWN: Final = "provd.known"
 _GIVEN: Final = "provd.given"
 """Where it keeps the options that say which daemon was asked, and which keys are meant."""
 _OF_KEYS: Final = ("root", "scope")
+_ABOUT_KEYS: Final = frozenset(("key", "keys", "prefix"))
+"""Parameters of commands that are about keys, which live somewhere."""
 _OF_DAEMON: Final = ("socket", "state")
 PLACE: Final = _OF_KEYS + _OF_DAEMON
 """The options that a next step has to have too, as parameters are named."""
@@ -148,7 +150,7 @@ def _named(words: list[str], known: dict[str, str], place: dict[str, str], root:
         return words
     there = {parameter.name for parameter in command.params}
     told = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
-    kinds = (_OF_KEYS if there & {"key", "keys"} else (), _OF_DAEMON)
+    kinds = (_OF_KEYS if there & _ABOUT_KEYS else (), _OF_DAEMON)
     wanted = [name for kind in kinds if not {*kind} & told for name in kind if name in place and name in there]
     options = [part for name in wanted for part in (f"--{name}", place[name])]
     taking = {

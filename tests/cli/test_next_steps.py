@@ -282,7 +282,7 @@ def test_a_next_step_asks_the_daemon_and_means_the_keys_that_the_command_was_tol
         "provd get k --root q\nprovd start --state DIR": "provd get k --root q --state '/s t'\nprovd start --state DIR",
         "provd status --socket PATH": "provd status --socket PATH",
         "provd ls --root q": "provd ls --root q --state '/s t'",
-        "provd exec -- provd ls": "provd exec --state '/s t' -- provd ls --state '/s t'",
+        "provd exec -- provd ls": "provd exec --state '/s t' -- provd ls --root r --state '/s t'",
         **{each: each for each in ("provd put --help", "provd help clocks", "ls '/ provd ls'", "provd nothing known")},
     }
     for hint, placed in told.items():

@@ -71,7 +71,9 @@ _DEPENDENCIES: Final = """\
 Dependencies: what an entry rests on. It is fresh while all of them are.
 
   file:PATH     what reading PATH gives, links followed. Missing is an answer,
-                too: dirty when the file appears. PATH alone means the same
+                too: dirty when the file appears. PATH alone means the same.
+                A FIFO, socket or device, and what proc and sysfs hold, has no
+                content to compare: what rests on it is never fresh
   dir:PATH      the names and types directly inside
   names:GLOB    which paths match, and their types
   glob:GLOB     those, and their contents
@@ -82,9 +84,9 @@ Dependencies: what an entry rests on. It is fresh while all of them are.
   entry:KEY     another entry: its version, and it is only as good as that is
 
 A relative path means what it means in the current directory. Globs know * ?
-[..] [!..] ** (quote them); a leading dot is matched only by a dot. .git/ is
-left out of sets, unless a dependency lies in it or the root has other rules.
-Write file: before a name that has a colon: file:a:b.
+[..] [!..] ** (quote them), and no braces; a leading dot is matched only by a
+dot. .git/ is left out of sets, unless a dependency lies in it or the root has
+other rules. Write file: before a name that has a colon: file:a:b.
 
   provd put api --value-file api.md --sums sums          # as it was read
   provd put conf --value none --dep file:my.conf --as-of-now    # its absence
