@@ -265,3 +265,16 @@ def test_keys_have_1_to_1024_bytes() -> None:
     for bad in ("", "x" * 1025, "\u00e4" * 513):
         with pytest.raises(errors.LimitExceeded):
             params.key(bad)
+
+
+def test_what_was_asked_wrongly_is_told_with_what_there_is() -> None:
+    with pytest.raises(errors.InvalidParams) as wrong:
+        decode("action.end", {"id": 1, "outcome": "done", "who": "me"})
+    with pytest.raises(errors.InvalidParams) as nothing:
+        decode("log.clock", {"who": "me"})
+    with pytest.raises(errors.UnknownMethod) as unknown:
+        decode("entry.puts", {})
+
+    assert wrong.value.hint == "needed: id, outcome"
+    assert nothing.value.hint == "it takes no fields"
+    assert "entry.put, " in unknown.value.hint
