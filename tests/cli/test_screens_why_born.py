@@ -104,6 +104,24 @@ def test_where_the_log_can_compare_a_write_after_several_is_the_one(desk: Desk) 
     assert _UNKNOWN not in told.text
 
 
+def test_a_record_of_what_is_in_order_is_not_marked(desk: Desk, older: Callable[[str], Seen]) -> None:
+    desk.save("src/f", "one\n")
+    os.mkdir(os.path.join(desk.daemon.root, ".git"))
+    with open(os.path.join(desk.daemon.root, ".git/HEAD"), "w") as file:
+        file.write("one\n")
+    desk.clock()
+    desk.put("k", f"tree:{desk.daemon.root}/src", f"file:{desk.daemon.root}/.git/HEAD", as_of="put")
+    desk.save("src/made", "for a while\n")
+    os.remove(os.path.join(desk.daemon.root, "src/made"))
+    with open(os.path.join(desk.daemon.root, ".git/HEAD"), "w") as file:
+        file.write("two\n")
+
+    told = older("k")
+
+    assert " src/made" in told.text
+    assert _marked(told) == []
+
+
 def test_what_was_proven_since_is_marked_though_it_had_changed_before(desk: Desk) -> None:
     for content in ("one\n", "two\n"):
         desk.save("f", content)

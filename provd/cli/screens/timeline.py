@@ -55,8 +55,10 @@ class Timeline:
         born = story.born()
         touched = story.newest()
         own = [event for event in story.own if event.seq != position]
-        # What was imported was read elsewhere, or before: which of the changes until then counts nobody knows.
-        before = [story.before] if story.before is not None and born and not story.imported else []
+        # What was imported was read elsewhere, or before: which of the changes until then counts nobody knows; nor
+        # where it may have been changed since, without a record.
+        told_of = born and story.whole and not story.imported
+        before = [story.before] if story.before is not None and told_of else []
         told = sorted([*own, *before, *touched], key=lambda event: event.seq)
         yield from self._left_out(story.own_count - len(story.own), "earlier puts")
         for event in told:
