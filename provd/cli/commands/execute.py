@@ -301,9 +301,9 @@ def _tell(run: _Run) -> None:
         output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
     if len(newest) > _SHOWN:
         output.note(f"  and {len(newest) - _SHOWN} more: provd since {output.printable(run.clock)}")
-    dirty = [key for key, verdict in run.verdicts.items() if verdict.get("verdict") == "dirty"]
-    if dirty:
-        output.note(f"  dirty now: {output.printable(output.some(dirty, _SHOWN))}")
+    for when, keys in changed.when_dirty(run.verdicts, run.changes, run.held.ids[0]).items():
+        if keys:
+            output.note(f"  {when}: {output.printable(output.some(keys, _SHOWN))}")
     if newest and run.only_below:
         output.note(f"  only what is watched below here was looked at: {_within(run)}")
     if newest and not run.alone:
