@@ -115,7 +115,7 @@ class Unit:
     def why(self, key: str) -> str:
         """Why a key has the verdict that it has."""
         done = self.provd("check", key, "--json")
-        return f"{json.loads(done.stdout)['why']}" if done.stdout else done.stderr
+        return str(json.loads(done.stdout).get("why", done.stdout)) if done.stdout else done.stderr
 
     def put(self, key: str, dependency: str) -> None:
         """An entry that rests on what is there now."""

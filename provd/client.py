@@ -12,14 +12,13 @@ import os
 import select
 import socket
 import struct
-import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from provd import places
 from provd.hello import PROTOCOL, WirePath, is_hello, local_path, wire_path
-from provd.reach import ProvdUnreachable, Silent, connect, stranger
+from provd.reach import ProvdUnreachable, Silent, connect, runs, stranger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -339,24 +338,12 @@ class Client:
         why = "" if isinstance(error, EOFError) else f" ({error})"
         hint = "provd start"
         pid = self.peer_pid()
-        if pid and _runs(pid):
+        if pid and runs(pid):
             why += f", and its process {pid} still runs"
             hint = "provd status  # try again: it ends, or has no descriptor left for a connection\nprovd stop"
         return ProvdUnreachable(
             f"the daemon at {self.path} closed the connection before it answered{why}", hint, "closed"
         )
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
-    try:
-        os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            return stat.read().rpartition(b")")[2].split()[:1] != [b"Z"]
-    except FileNotFoundError:  # no proc on this system
-        return sys.platform != "linux"
-    except OSError:
-        return False
 
 
 def _refusal(error: Json) -> RpcError:

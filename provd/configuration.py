@@ -133,7 +133,7 @@ KEYS: Final[dict[str, Key]] = {
         ),
     )
 }
-CORRECT: Final = "provd config check  # lists what is wrong; docs/configuration.md has the keys"
+CORRECT: Final = "provd config check  # lists what is wrong; provd config show lists the keys"
 SECTIONS: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in KEYS if "." in name))
 
 

@@ -155,7 +155,7 @@ class Handlers:
                 asyncio.get_running_loop().call_soon(self._shutdown)
                 return {}
             case _:
-                raise errors.UnknownMethod(f"there is no method {method!r}", "docs/protocol.md lists them")
+                raise errors.Internal(f"nobody answers {method!r}", "please report it")
 
     async def _begin(self, connection: Connection, asked: params.ActionBegin | params.ActionRecord) -> Any:
         result = await self._actions.begin(asked, holder=connection.number, foreign=connection.peer.foreign)

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shlex
 import socket
 import stat
 import time
@@ -20,6 +19,7 @@ from typing import Final
 from provd import filesystems, places
 from provd.core import errors
 from provd.ownfile import NotAFile, open_file
+from provd.quoting import quoted
 from provd.store.environment import full_or_unusable
 
 _PATIENCE: Final = 10.0
@@ -76,7 +76,7 @@ class StateDirectory:
                 raise self._unusable(e) from e
             holder, _, socket_path = os.pread(self._fd, 4096, 0).decode("utf-8", "replace").partition("\n")
             os.close(self._fd)
-            there = f" --socket {shlex.quote(socket_path.strip())}" if socket_path.strip() else ""
+            there = f" --socket {quoted(socket_path.strip())}" if socket_path.strip() else ""
             raise errors.StoreUnusable(
                 f"another daemon (pid {holder.strip() or 'unknown'}) uses the state directory {self.path}",
                 f"provd status{there}  # ask that one\nprovd stop{there}\n{_ANOTHER}  # a second one",
@@ -114,9 +114,7 @@ class StateDirectory:
         if isinstance(told, errors.StoreFull):
             return told
         closed = places.shut(self.path)
-        hint = (
-            f"chmod 700 {shlex.quote(closed)}" if closed else f"ls -ld {shlex.quote(self.path)}  # may this user write?"
-        )
+        hint = f"chmod 700 {quoted(closed)}" if closed else f"ls -ld {quoted(self.path)}  # may this user write?"
         at = f" ({error.filename})" if error.filename not in {None, self.path} else ""
         return errors.StoreUnusable(
             f"the state directory {self.path} cannot be used: {error.strerror or error}{at}",
@@ -179,7 +177,7 @@ class BoundSocket:
         except OSError as e:
             raise errors.StoreUnusable(
                 f"the socket {self.path} cannot be made: {e.strerror or e}",
-                f"ls -ld {shlex.quote(directory)}  # may this user write?\n{_ANOTHER_SOCKET}",
+                f"ls -ld {quoted(directory)}  # may this user write?\n{_ANOTHER_SOCKET}",
             ) from e
 
     def _take_turn(self, fd: int, directory: str) -> None:
@@ -192,7 +190,7 @@ class BoundSocket:
                 if time.monotonic() >= deadline:
                     raise errors.StoreUnusable(
                         f"the directory of the socket is locked for {_PATIENCE:g} s by another program: {directory}",
-                        f"fuser {shlex.quote(directory)}  # which one it is\n{_ANOTHER_SOCKET}",
+                        f"fuser {quoted(directory)}  # which one it is\n{_ANOTHER_SOCKET}",
                     ) from None
                 time.sleep(_NAP)
             else:
@@ -205,10 +203,10 @@ class BoundSocket:
         except FileNotFoundError:
             return
         if not stat.S_ISSOCK(st.st_mode):
-            quoted = shlex.quote(self.path)
-            hint = f"mv {quoted} {quoted}.other  # if nobody needs it there\n{_ANOTHER_SOCKET}"
+            name = quoted(self.path)
+            hint = f"mv {name} {name}.other  # if nobody needs it there\n{_ANOTHER_SOCKET}"
             if stat.S_ISDIR(st.st_mode):
-                hint = f"provd start --socket {quoted}/{places.SOCKET_NAME}  # within that directory"
+                hint = f"provd start --socket {name}/{places.SOCKET_NAME}  # within that directory"
             raise errors.StoreUnusable(
                 f"{self.path} is there and is no socket: it is left alone",
                 hint,

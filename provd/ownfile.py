@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 import stat
 from typing import Final
+
+from provd.quoting import quoted
 
 _KINDS: Final = {
     stat.S_IFDIR: "a directory",
@@ -28,8 +29,8 @@ class NotAFile(OSError):
     def __init__(self, path: str, mode: int) -> None:
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
         super().__init__(errno.EINVAL, f"{path} is {kind}, where provd has a file", path)
-        quoted = shlex.quote(path)
-        self.hint = f"mv {quoted} {quoted}.other  # then provd makes its own"
+        name = quoted(path)
+        self.hint = f"mv {name} {name}.other  # then provd makes its own"
 
 
 def open_file(path: str, flags: int, mode: int = 0o600) -> int:

@@ -65,6 +65,29 @@ def connect(path: str, timeout: float | None) -> socket.socket:
     return connection
 
 
+def runs(pid: int) -> bool:
+    """Whether a process exists and is more than what its parent has not asked about yet."""
+    try:
+        os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
+    except ProcessLookupError:
+        return False
+    return state(pid) not in {"Z", "X"}  # where nothing is told it ended just now, or the next look tells
+
+
+def state(pid: int) -> str:
+    """The letter that the system has for what a process does (`T` is stopped); empty where it is not told."""
+    return (stat_of(pid) or [""])[0]
+
+
+def stat_of(pid: int) -> list[str]:
+    """The fields of a process behind its name (proc(5): its state, its parent, ...); [] where they are not told."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return []
+
+
 def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     """Why there is no connection, and what to do about it."""
     run_it = f"provd start\n{NAME_IT}"
@@ -118,16 +141,15 @@ def _elsewhere(path: str) -> str | None:
 
 
 def _shut(path: str) -> str:
-    import shlex  # noqa: PLC0415
-
     from provd import places  # noqa: PLC0415
+    from provd.quoting import quoted  # noqa: PLC0415
 
     closed = places.shut(path)
-    return shlex.quote(closed) if closed else ""
+    return quoted(closed) if closed else ""
 
 
 def ask_it(path: str) -> str:
     """What to do where a daemon listens at another socket than the one that was asked."""
-    import shlex  # noqa: PLC0415
+    from provd.quoting import quoted  # noqa: PLC0415
 
-    return f"export PROVD_SOCKET={shlex.quote(path)}  # a daemon of yours listens there"
+    return f"export PROVD_SOCKET={quoted(path)}  # a daemon of yours listens there"

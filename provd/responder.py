@@ -112,6 +112,8 @@ class Responder:
         row = self._row(entry)
         row["clock_of_entry"] = row.pop("clock")
         row["record"] = entry.renewed
+        row |= {} if entry.born is None else {"born": entry.born}
+        row |= {"confirms": entry.confirms} if entry.confirms else {}
         with self._store.view() as view:
             if getattr(view.record(entry.renewed), "event", None) is records.EntryEvent.IMPORTED:
                 row["imported"] = True

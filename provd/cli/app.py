@@ -12,45 +12,46 @@ import click
 from click.shell_completion import CompletionItem
 
 from provd import __version__
+from provd.cli import helptext
 from provd.cli.command import HELP_NAMES, Group
 
-# section -> command, or several with commas between -> (module of provd.cli.commands, one line of help)
+# section -> command, or several with commas between -> (module of provd.cli.commands, some words of help)
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start": {
-        "try": ("trying", "a demonstration in ten seconds; nothing stays"),
-        "start, stop, restart": ("starting", "the installed service, else in the background"),
-        "help": ("topics", "a command, exit-codes, clocks, dependencies"),
+        "try": ("trying", "a demonstration"),
+        "start, stop, restart": ("starting", "the daemon"),
+        "help": ("topics", "on a command or topic"),
         "completion": ("completion", "for bash, zsh and fish"),
     },
     "Ask": {
-        "check": ("ask", "is it still true? fresh, dirty or unknown"),
-        "get": ("ask", "the value, if it is still true"),
-        "why": ("why", "its life: what touched it, and the evidence"),
+        "check": ("ask", "is it still true?"),
+        "get": ("ask", "the value, if it is"),
+        "why": ("why", "its life, the evidence"),
         "ls": ("entries", "the entries"),
     },
     "Remember": {
-        "clock": ("log", "a token for this moment: take it before reading"),
-        "put": ("entries", "a value, and what it rests on"),
-        "confirm": ("confirm", "you read again, and the value still holds"),
-        "revalidate": ("ask", "prove an entry again, and renew its clock"),
+        "clock": ("log", "take it before reading"),
+        "put": ("entries", "a value, what it rests on"),
+        "confirm": ("confirm", "the value still holds"),
+        "revalidate": ("ask", "prove it, renew its clock"),
         "forget": ("entries", "drop an entry"),
-        "export, import": ("portable", "entries and archive, as lines of JSON"),
+        "export, import": ("portable", "as lines of JSON"),
     },
     "Follow": {
-        "exec": ("execute", "run a command; keep what it changed, and who"),
-        "action": ("action", "begin, end, record, ls: declare what is changed"),
-        "since": ("log", "what happened after a clock"),
-        "log": ("log", "the latest records; -f follows"),
+        "exec": ("execute", "run, see what changed"),
+        "action": ("action", "begin, end, record, ls"),
+        "since": ("log", "what came after a clock"),
+        "log": ("log", "the records; -f follows"),
     },
     "Daemon": {
-        "run": ("daemon", "run it in the foreground"),
+        "run": ("daemon", "in the foreground"),
         "status": ("status", "how it is"),
-        "doctor": ("doctor", "what is wrong, and what to do"),
-        "watch": ("watch", "add, rm, ls: the watched directories"),
-        "service": ("service", "install, uninstall, print: of systemd or launchd"),
-        "config": ("config", "show, check, path, init, reload: the settings"),
-        "audit": ("daemon", "read everything again and compare"),
-        "version": ("status", "versions of this command and of the daemon"),
+        "doctor": ("doctor", "what is wrong, the fix"),
+        "watch": ("watch", "add, rm, ls: directories"),
+        "service": ("service", "of systemd or launchd"),
+        "config": ("config", "show, check, init, ..."),
+        "audit": ("daemon", "read all and compare"),
+        "version": ("status", "of command and daemon"),
     },
 }
 
@@ -61,9 +62,9 @@ _EXAMPLES: Final = (
     "if provd check -q api; then provd get api; else echo read it again; fi",
 )
 _CODES: Final = "Exit: 0 fresh or done, 1 dirty, 2 usage, 3 no daemon, 4 unknown, 5 refused."
-_OPTIONS: Final = "Options: -h, --help; --version. provd COMMAND --help for a command."
-_NAMES: Final = 21
-"""Columns for the names of a row."""
+_USAGE: Final = "Usage: provd COMMAND [OPTIONS] ...; provd COMMAND --help; provd --version"
+_SECTION, _NAME, _CELL = 9, 10, 35
+"""Columns for the name of a section, for that of a command, and for it with its words."""
 
 
 def modules() -> dict[str, str]:
@@ -98,19 +99,21 @@ class LazyGroup(Group):
         options = super(click.Group, self).shell_complete(ctx, incomplete)
         return [*(CompletionItem(name, help=text) for name, text in found), *options]
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """All of it on one screen: what it is, examples, the table (without importing what it names), exit codes."""
-        formatter.write("Usage: provd COMMAND [OPTIONS] ...\n")
-        self.format_help_text(ctx, formatter)
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """All on one screen: what it is, examples, the table in two columns (nothing of it is imported), exit codes."""
+        formatter.write(f"{_USAGE}\n  {self.help}\n")
+        helptext.write_examples(self.examples, formatter)
         formatter.write("\n")
         for section, commands in SECTIONS.items():
-            for number, (names, (_, text)) in enumerate(commands.items()):
-                formatter.write(f"{'' if number else section:<10}{names:<{_NAMES}}{text}\n")
-        formatter.write("\n")
-        formatter.write(f"{_OPTIONS}\n{_CODES}\n")
+            cells = [f"{names:<{_NAME}} {text}" for names, (_, text) in commands.items()]
+            for number in range(0, len(cells), 2):
+                left, *right = cells[number : number + 2]
+                row = f"{'' if number else section:<{_SECTION}}{left:<{_CELL}}{''.join(right)}"
+                formatter.write(f"{row.rstrip()}\n")
+        formatter.write(f"{_CODES}\n")
 
 
 @click.group(cls=LazyGroup, examples=_EXAMPLES, context_settings=HELP_NAMES)
 @click.version_option(__version__, "--version", message="provd %(version)s", help="Print the version.")
 def app() -> None:
-    """Tells whether what you remember is still true: fresh, dirty or unknown, with evidence."""
+    """Tells whether what you remember is still true: fresh, dirty or unknown."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 import click
 
 from provd import places, reach
-from provd.cli import output, steps
+from provd.cli import helptext, output, steps
 from provd.cli.given import completing
 from provd.client import Client, ProvdUnreachable, RpcError
 
@@ -68,28 +68,21 @@ class Usage(click.UsageError):
         self.hint = hint
 
 
-def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
-    if examples:
-        with formatter.section("Examples"):
-            for example in examples:
-                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
-
-
 class Command(click.Command):
-    """A command whose help opens with examples."""
+    """A command whose help opens with examples and fits a screen; `rare` are the parameters that few need."""
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, examples: Sequence[str] = (), rare: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+        self.rare = rare
         completing.equip(self.params)
         for option in self.params:
             if isinstance(option, click.Option) and option.multiple and option.help and _REPEATS not in option.help:
                 option.help += _REPEATS
 
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What it does, then the examples."""
-        super().format_help_text(ctx, formatter)
-        _write_examples(self.examples, formatter)
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What it does, then the examples, then the options."""
+        helptext.write(self, ctx, formatter, self.examples, self.rare)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; a usage error always knows whose help to name."""
@@ -151,7 +144,7 @@ class Group(click.Group):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What it does, then the examples."""
         super().format_help_text(ctx, formatter)
-        _write_examples(self.examples, formatter)
+        helptext.write_examples(self.examples, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; raises Usage that lists the commands where none is named."""
@@ -166,7 +159,7 @@ class Group(click.Group):
         """The command that `args` names; raises Usage with the nearest name."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = nearest(args[0], self.list_commands(ctx))
-            meant = " ".join([ctx.command_path, near or "", *map(output.quoted, args[1:])])
+            meant = " ".join([ctx.command_path, near or "", *map(output.typed, args[1:])])
             hint = f"{meant}  # did you mean that?" if near else ""
             raise Usage(f"there is no command {args[0]!r}", steps.ways(hint, f"{ctx.command_path} --help  # lists all"))
         return super().resolve_command(ctx, args)
@@ -234,11 +227,13 @@ class Place:
         asked, usual = places.socket_path(self.socket, self.state), places.socket_path()
         named = {"--state": self.state, "--socket": self.socket and asked}
         options = [f"{option} {output.quoted(value)}" for option, value in named.items() if value]
+        start = " ".join(["provd start", *options])
         if usual != asked and elsewhere.answers(usual):
             them = " and ".join(option for option, value in named.items() if value)
             hint = f"provd status --socket {output.quoted(usual)}  # one listens there: so, or leave {them} out"
-            return ProvdUnreachable(error.message, hint, error.kind, usual)
-        hint = error.hint if error.kind == "file" else " ".join(["provd start", *options])
+            begin = start if self.state and error.kind != "file" else ""  # another state is another daemon
+            return ProvdUnreachable(error.message, steps.ways(begin, hint), error.kind, usual)
+        hint = error.hint if error.kind == "file" else start
         return ProvdUnreachable(error.message, hint, error.kind)
 
 

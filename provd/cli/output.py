@@ -11,8 +11,6 @@ import io
 import json
 import os
 import re
-import shlex
-import string
 import sys
 import textwrap
 import time
@@ -20,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from provd.cli import steps
 from provd.client import WirePath, local_path
+from provd.quoting import quoted, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_UNQUOTED: Final = frozenset(string.printable[: -len("\t\n\r\v\f")]) - frozenset("'\\")
-"""Signs that stand for themselves between $' and '."""
+__all__ = ["quoted", "typed"]  # said here too, since names are printed in many ways
 _COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 _LOOKS: Final = {
     "fresh": ("✓", "+", "green"),
@@ -216,14 +214,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def quoted(text: str) -> str:
-    """An argument that a shell can be given, in printable signs: a name may hold anything."""
-    if text.isprintable():
-        return shlex.quote(text)
-    signs = (sign if (sign := chr(byte)) in _UNQUOTED else f"\\x{byte:02x}" for byte in os.fsencode(text))
-    return "$'" + "".join(signs) + "'"
 
 
 def name(path: WirePath) -> str:

@@ -53,14 +53,18 @@ _KNOWN: Final = "provd.known"
 _GIVEN: Final = "provd.given"
 """Where it keeps the options that say which daemon was asked, and which keys are meant."""
 _OF_KEYS: Final = ("root", "scope")
+_ABOUT_KEYS: Final = frozenset(("key", "keys", "prefix"))
+"""Parameters of commands that are about keys, which live somewhere."""
 _OF_DAEMON: Final = ("socket", "state")
 PLACE: Final = _OF_KEYS + _OF_DAEMON
 """The options that a next step has to have too, as parameters are named."""
-_QUOTED: Final = r"""'[^']*'|"[^"]*"|"""
-_OURS: Final = re.compile(_QUOTED + r"(?<![^\s(])provd (?P<words>[a-z]+(?: [a-z]+)?)(?=[\s;&|)]|$)")
-"""A command of provd; what is quoted is passed over."""
-_REST: Final = re.compile(rf"(?:{_QUOTED}[^;&|()<>'\"])*?(?= -- | --$|\s*(?:[;&|()<>]|$))")
-"""What it is given, up to where further options have their place."""
+_TOKEN: Final = re.compile(
+    r"""(?P<space>\s+)|(?P<end>[;&|()<>]+)|(?P<word>(?:\$?'[^']*'|"[^"]*"|[^\s;&|()<>'"]|['"])+)"""
+)
+"""What a line of a hint consists of; what is quoted is in one word with what it stands in."""
+_NAME: Final = re.compile(r"[a-z]+")
+_DASHED: Final = re.compile(r"""(?:\$?'|")-""")
+"""A quoted word that begins with a dash, as `output.quoted` writes it: it is a name, and no option."""
 
 
 def is_command(line: str) -> bool:
@@ -74,7 +78,7 @@ def is_command(line: str) -> bool:
 def because(command: str, why: str) -> str:
     """A command and why. Of a hint of several lines it is said of the first, behind what that says."""
     first, newline, others = command.partition("\n")
-    return first + (", " if _GLUE in first else _GLUE) + why + newline + others
+    return first + (", " if _parted(first)[1] else _GLUE) + " ".join(why.split("\n")) + newline + others
 
 
 def know(meta: dict[str, Any], known: dict[str, str], place: dict[str, str]) -> None:
@@ -89,47 +93,85 @@ def know(meta: dict[str, Any], known: dict[str, str], place: dict[str, str]) -> 
 def filled(hint: str, context: click.Context | None = None) -> str:
     """The hint with what the command was given for its placeholders. `context`: that of the command, if it has ended.
 
-    A placeholder counts where it is the first argument of a command of provd. Each such command asks the daemon, and
+    A placeholder counts where it is the first argument of a command of provd. A name that looks like an option is made
+    one that is none. Each such command asks the daemon, and
     means the keys, that this one was told to: otherwise a step that is pasted would lead to another daemon.
     """
     context = context or click.get_current_context(silent=True)
     if context is None:
         return hint
-    for name, words in context.meta.get(_KNOWN, {}).items():
-        first = re.compile(rf"(?<!\S)(provd \w+) {name}(?!\S)")
-        hint = "".join(f"{part} {words}" if at % 2 else part for at, part in enumerate(first.split(hint)))
-    place = context.meta.get(_GIVEN)
-    return "\n".join(_placed(line, place, context.find_root()) for line in hint.split("\n")) if place else hint
+    known, place = context.meta.get(_KNOWN, {}), context.meta.get(_GIVEN, {})
+    return "\n".join(_led(line, known, place, context.find_root()) for line in hint.split("\n"))
 
 
-def _placed(line: str, place: dict[str, str], root: click.Context) -> str:
-    """A line whose commands of provd name the place, each as far as it has such options and does not name another."""
-    command, glue, why = line.partition(_GLUE)
-    placed, at = "", 0
-    for found in _OURS.finditer(command):
-        if found["words"] is None or (there := _options(found["words"].split(), root)) is None:
+def _parted(line: str) -> tuple[str, str]:
+    """The command of a line, and its comment with the space before it: it begins with the first word that has a #."""
+    space: int | None = 0
+    for token in _TOKEN.finditer(line):
+        if space is not None and token[0].startswith("#"):
+            return line[:space], line[space:]
+        space = token.start() if token["space"] is not None else None
+    return line, ""
+
+
+def _led(line: str, known: dict[str, str], place: dict[str, str], root: click.Context) -> str:
+    """A line whose commands of provd name what is `known`, and the place, so that they can be pasted."""
+    command, why = _parted(line)
+    tokens = [token[0] for token in _TOKEN.finditer(command)]
+    told, at = "", 0
+    while at < len(tokens):
+        end = _end(tokens, at) if tokens[at] == "provd" and (at == 0 or tokens[at - 1][-1] in " \t(;&|") else at
+        words = [token for token in tokens[at:end] if not token.isspace()]
+        if not any(map(_NAME.fullmatch, words[1:2])):
+            told, at = told + tokens[at], at + 1
             continue
-        rest = _REST.match(command, found.end("words"))
-        if rest is None:
-            continue
-        told = re.findall(r"(?<!\S)--(\w+)", found[0] + rest[0])
-        if "help" in told:
-            continue
-        kinds = (_OF_KEYS if there & {"key", "keys"} else (), _OF_DAEMON)
-        wanted = [name for kind in kinds if not {*kind} & {*told} for name in kind if name in place and name in there]
-        placed += command[at : rest.end()] + "".join(f" --{name} {place[name]}" for name in wanted)
-        at = rest.end()
-    return placed + command[at:] + glue + why
+        space = " " if tokens[end - 1].isspace() else ""
+        told += " ".join(_named(words, known, place, root)) + space
+        at = end
+    return told + why
 
 
-def _options(words: list[str], root: click.Context) -> set[str | None] | None:
-    """The parameters of the command that some words begin with; None where it is none."""
+def _end(tokens: list[str], at: int) -> int:
+    """Where the words end that the command at `at` reads as its own: at what ends it for a shell, and at `--`."""
+    for end in range(at, len(tokens)):
+        if tokens[end] == "--" or (match := _TOKEN.match(tokens[end])) is None or match["end"] is not None:
+            return end
+    return len(tokens)
+
+
+def _named(words: list[str], known: dict[str, str], place: dict[str, str], root: click.Context) -> list[str]:
+    """A command of provd with what it was told: its first argument, if that is a placeholder, and where it is to ask.
+
+    What is a name and looks like an option stands at the end, behind `--`.
+    """
+    words = [*words[:2], *(known.get(word, word) for word in words[2:3]), *words[3:]]
+    command = _command(words[1:3], root)
+    if command is None or "--help" in words:
+        return words
+    there = {parameter.name for parameter in command.params}
+    told = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
+    kinds = (_OF_KEYS if there & _ABOUT_KEYS else (), _OF_DAEMON)
+    wanted = [name for kind in kinds if not {*kind} & told for name in kind if name in place and name in there]
+    options = [part for name in wanted for part in (f"--{name}", place[name])]
+    taking = {
+        word
+        for option in command.params
+        if isinstance(option, click.Option) and not (option.is_flag or option.count)
+        for word in option.opts
+    }
+    names = [number for number, word in enumerate(words) if _DASHED.match(word) and words[number - 1] not in taking]
+    dashed = ["--", *(words[number] for number in names)] if names else []
+    return [*(word for number, word in enumerate(words) if number not in names), *options, *dashed]
+
+
+def _command(words: list[str], root: click.Context) -> click.Command | None:
+    """The command that some words begin with; None where it is none."""
     command: click.Command | None = root.command
     for word in words:
         if not isinstance(command, click.Group):
             break
         command = command.get_command(root, word)
-    return None if command is None else {parameter.name for parameter in command.params}
+    return command
 
 
 def ways(*hints: str) -> str:

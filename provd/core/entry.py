@@ -59,7 +59,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
     `clock` is a position: everything after it may have changed what the value rests on. `renewed` is the
     position of the record that last changed this entry, `identity` the digest of the canonical value (empty
-    where there is none), `at` the time of the put in nanoseconds, for people.
+    where there is none), `at` the time of the put in nanoseconds, for people. `born` is the verdict of its newest put,
+    None where that is not known (it was imported, or put by a version that did not keep it); `confirms` says how many
+    of its `supports` put the same again on top of itself.
     """
 
     id: EntryId
@@ -74,6 +76,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     conflicts: int = 0
     session: str | None = None
     turn: int | str | None = None
+    born: str | None = None
+    confirms: int = 0
 
     def entry_ids(self) -> list[EntryId]:
         """The entries that this one rests on, in its own scope."""

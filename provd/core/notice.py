@@ -7,6 +7,7 @@ too (Lost), never an exception.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,10 @@ class What(StrEnum):
     MODIFIED = "modified"
     ATTRIB = "attrib"
     DELETED = "deleted"
+
+
+NAMED: Final = frozenset({What.CREATED, What.DELETED})
+"""What is said of the name, not of what it names."""
 
 
 class Touched(msgspec.Struct, frozen=True, array_like=True, tag="touched"):

@@ -271,11 +271,11 @@ def decode(method: str, raw: msgspec.Raw | msgspec.UnsetType) -> Params:
     """The parameters of a call; raises UnknownMethod, InvalidParams."""
     decoder = _decoders.get(method)
     if decoder is None:
-        raise errors.UnknownMethod(f"there is no method {method[:80]!r}", "docs/protocol.md lists them")
+        raise errors.UnknownMethod(f"there is no method {method[:80]!r}", f"there are {', '.join(METHODS)}")
     try:
         params: Params = decoder.decode(b"{}" if raw is msgspec.UNSET or bytes(raw) == b"null" else raw)
     except (msgspec.MsgspecError, RecursionError) as e:
-        raise errors.InvalidParams(f"{method}: {e}", "docs/protocol.md has the fields and types") from None
+        raise errors.InvalidParams(f"{method}: {e}", fields(METHODS[method])) from None
     return params
 
 
@@ -307,6 +307,15 @@ def declared_objects(writes: Iterable[object]) -> Iterator[bytes]:
             text = wire_dependency(given)[0] if isinstance(given, str | WireDependency) else b""
             if text.startswith(b"object:"):
                 yield dependency.parse(text, None).name
+
+
+def fields(kind: type[msgspec.Struct]) -> str:
+    """A hint: the fields of parameters, those that are needed first."""
+    told = msgspec.structs.fields(kind)
+    needed = [f.encode_name for f in told if f.required]
+    free = [f.encode_name for f in told if not f.required]
+    ways = (f"needed: {', '.join(needed)}" if needed else "", f"may be there: {', '.join(free)}" if free else "")
+    return "; ".join(filter(None, ways)) or "it takes no fields"
 
 
 def decode_check(raw: bytes) -> EntryCheck:

@@ -158,7 +158,7 @@ def decode(raw: bytes) -> Line:
     try:
         told = _lines.decode(raw)
     except (msgspec.MsgspecError, RecursionError) as e:
-        raise errors.InvalidParams(str(e), "docs/protocol.md has the fields of a line") from None
+        raise errors.InvalidParams(str(e), params.fields(Line)) from None
     params.key(told.key)
     if (told.root is None) == (told.scope is None):
         raise errors.InvalidParams("neither or both of root and scope", "a key lives in one of them")

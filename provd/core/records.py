@@ -75,7 +75,8 @@ class EntryEvent(StrEnum):
 class EntryChange(msgspec.Struct, frozen=True, array_like=True, tag="entry"):
     """One change of an entry; `version` is the active one afterwards, `superseded` the one that it displaced.
 
-    `archived`: what was imported went into the archive, and nothing changed in what is active.
+    `archived`: what was imported went into the archive, and nothing changed in what is active. `confirmed`: the same
+    value was put again on top of itself, with the same dependencies.
     """
 
     at: int
@@ -88,6 +89,7 @@ class EntryChange(msgspec.Struct, frozen=True, array_like=True, tag="entry"):
     turn: int | str | None = None
     op: bytes = b""
     archived: bool = False
+    confirmed: bool = False
 
 
 class RootChange(msgspec.Struct, frozen=True, array_like=True, tag="root"):
@@ -228,6 +230,7 @@ def to_wire(seq: int, record: Record) -> dict[str, Any]:
                 session=record.session,
                 turn=record.turn,
                 archived=record.archived or None,
+                confirmed=record.confirmed or None,
             )
             return head | changed | wire_scope(record.scope)
         case RootChange():

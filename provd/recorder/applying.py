@@ -15,7 +15,7 @@ import msgspec
 
 from provd.core.dependency import above, is_under
 from provd.core.mutation import DIRECTORY, Change, State, kind_of
-from provd.core.notice import Moved, What
+from provd.core.notice import NAMED, Moved, What
 from provd.core.records import Coverage, Gap, MutationKind, Origin
 from provd.disk.states import is_as
 from provd.recorder.following import PIECE, EnoughError, Rows
@@ -24,7 +24,6 @@ from provd.store import Writer
 from provd.store.files import UNKNOWN, Row
 
 _MADE: Final = (What.CREATED,)
-_NAMED: Final = frozenset({What.CREATED, What.DELETED})
 
 
 class Apply:
@@ -79,7 +78,7 @@ class _Application(Rows):
     def _apply(self, item: Item) -> None:
         match item:
             case Looked(step=Change() as change):
-                self._change(change, item.now, item.digest)
+                self._change(change, item)
             case Looked(step=Moved() as moved):
                 self._move(moved, item)
             case Contents():
@@ -92,10 +91,11 @@ class _Application(Rows):
 
     # steps
 
-    def _change(self, change: Change, now: State | None, digest: bytes) -> None:
+    def _change(self, change: Change, looked: Looked) -> None:
+        now, digest = looked.now, looked.digest
         path, row = change.path, self._files.get(change.path)
         whats = change.whats
-        if now is None and row is None and not change.is_dir and not _NAMED & set(whats):
+        if now is None and row is None and not change.is_dir and not NAMED & set(whats):
             # Written by a descriptor whose name is gone: it may have another one beside it.
             self.outcome.inside.append(path.rpartition(b"/")[0] or b"/")
             return
@@ -104,6 +104,8 @@ class _Application(Rows):
                 return
             whats = tuple(what for what in whats if what is not What.CREATED) or (What.MODIFIED,)
         kind = kind_of(whats, now, None if row is None else row.state)
+        if row is None and now is not None and looked.listed and self._is_listed(path.rpartition(b"/")[0]):
+            kind = MutationKind.CREATED  # it was made before its directory was watched, and changed after
         went = What.DELETED in change.whats
         if row is not None and row.is_directory and (went or (now is not None and now.sort != DIRECTORY)):
             self._drop_below(path)

@@ -103,6 +103,7 @@ class Apply:
         if isinstance(judged, Unread):
             return Ground(judged)
         born = judged[put.id]
+        entry = msgspec.structs.replace(entry, born=str(born.verdict))
         late = False
         if active is not None and (born.verdict is not Verdict.FRESH or put.clock < active.clock):
             judged = settle_again(writer, {active.id: active}, Question(), self._standing)
@@ -182,17 +183,33 @@ class Apply:
         there = writer.entry(EntryId(self._put.id.scope, dep.name.decode()))
         return there.version if there is not None and there.version <= since.position else 0
 
-    def _record(self, writer: Writer, event: records.EntryEvent, version: int, superseded: int | None) -> None:
+    def _record(
+        self,
+        writer: Writer,
+        event: records.EntryEvent,
+        version: int,
+        superseded: int | None = None,
+        *,
+        confirmed: bool = False,
+    ) -> None:
         put = self._put
-        op = b"" if put.op is None else writer.op_key(put.about, put.op)
         writer.append(
             records.EntryChange(
-                writer.now, event, put.id.scope, put.id.key, version, superseded, put.session, put.turn, op
+                writer.now,
+                event,
+                put.id.scope,
+                put.id.key,
+                version,
+                superseded,
+                put.session,
+                put.turn,
+                b"" if put.op is None else writer.op_key(put.about, put.op),
+                confirmed=confirmed,
             )
         )
 
     def _late(self, writer: Writer, active: Entry, entry: Entry, born: Judgement) -> dict[str, Any]:
-        self._record(writer, records.EntryEvent.LATE, active.version, None)
+        self._record(writer, records.EntryEvent.LATE, active.version)
         archived = msgspec.structs.replace(entry, standing=Standing.REVOKED)
         writer.archive(archived, "late", self._put.stored)
         answer = self._answer(writer, active.version, archived, born)
@@ -209,9 +226,14 @@ class Apply:
             and found.members is not None
         }
         if active is not None and put.identity and active.identity == put.identity:
-            self._record(writer, records.EntryEvent.SUPPORTED, active.version, None)
+            confirmed = self._confirms(active)
+            self._record(writer, records.EntryEvent.SUPPORTED, active.version, confirmed=confirmed)
             entry = msgspec.structs.replace(
-                entry, version=active.version, supports=active.supports + 1, conflicts=active.conflicts
+                entry,
+                version=active.version,
+                supports=active.supports + 1,
+                conflicts=active.conflicts,
+                confirms=active.confirms + confirmed,
             )
             meta = put.stored.meta if put.stored.meta is not None else writer.stored(put.id).meta
             writer.put_entry(entry, Stored(put.stored.value, meta), members)
@@ -224,6 +246,13 @@ class Apply:
         writer.put_entry(entry, put.stored, members)
         answer = self._answer(writer, entry.version, entry, born)
         return answer if superseded is None else answer | {"superseded": superseded}
+
+    def _confirms(self, active: Entry) -> bool:
+        """Whether it says of the active version, by its number, that it still holds, and rests on the same."""
+        put = self._put
+        if put.based_on is None or (put.deps is None) is not (active.deps is None):
+            return False
+        return {_what(dep) for dep, _ in put.deps or ()} == {_what(kept.dep) for kept in active.deps or ()}
 
     def _answer(self, writer: Writer, version: int, entry: Entry, born: Judgement) -> dict[str, Any]:
         judged = msgspec.structs.replace(born, entry=entry, faults=tuple(map(self._explained, born.faults)))
@@ -283,6 +312,11 @@ def told_version(digest: str, head: int) -> int:
     if version > head:
         raise errors.DependencyMalformed(f"there is no version {version} yet", "send the version that was told")
     return version
+
+
+def _what(dep: Dependency) -> tuple[Kind, bytes]:
+    """What a dependency names, however it was written."""
+    return dep.kind, dep.name
 
 
 def reading_for(dep: Dependency, digest: str | None) -> Reading:

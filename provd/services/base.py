@@ -31,6 +31,11 @@ class Plan:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The words that stand for `provd` in the command: those before `run`. Raises ValueError where none is that."""
+        return self.command[: self.command.index("run")]
+
 
 @dataclass(frozen=True)
 class Service:

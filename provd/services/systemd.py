@@ -137,11 +137,10 @@ class Systemd:
         """Raises ServiceError where the user of a system unit cannot run what root can."""
         if self.user is None:
             return
-        words = plan.command[: plan.command.index("run")]
         variables = [f"{name}={value}" for name, value in plan.environment.items()]
-        ran = self._runner(["runuser", "-u", self.user, "--", "env", *variables, *words, "--version"], QUICK)
+        ran = self._runner(["runuser", "-u", self.user, "--", "env", *variables, *plan.program, "--version"], QUICK)
         if ran.code not in {0, MISSING}:
-            message = f"{self.user} cannot run {words[0]}: {ran.said}"
+            message = f"{self.user} cannot run {plan.program[0]}: {ran.said}"
             raise ServiceError(message, "install provd where that user can read it, for example in /opt")
 
     # -- doing
@@ -161,7 +160,7 @@ class Systemd:
         if self.user is None:
             return {self.file: owned.marked(units.rendered(template, plan))}
         # A template serves every user: what is said for this one stands in a drop-in.
-        common = Plan(plan.command[: plan.command.index("run") + 1], plan.environment)
+        common = Plan((*plan.program, "run"), plan.environment)
         texts = {self.file: owned.marked(units.rendered(template, common))}
         if plan.command != common.command:
             texts[self._override()] = owned.marked(units.override(plan))

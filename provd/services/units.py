@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from provd.services.base import Plan
 
+_CHECK: Final = " config check"
+"""What the shipped units run first at a reload."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.,:=@+-]+\Z")
 _ODD_PROGRAM: Final = re.compile(r"[\x00-\x1f\x7f\"'\\]")
 """What systemd takes in no name of a program, however it is quoted."""
@@ -80,12 +82,17 @@ def assignment(name: str, value: str) -> str:
 
 
 def rendered(template: str, plan: Plan) -> str:
-    """The unit `template`, made to run `plan`; raises ServiceError where it cannot be said in a unit."""
+    """The unit `template`, made to run `plan` and to check its settings with the same program at a reload.
+
+    Raises ServiceError where it cannot be said in a unit.
+    """
     lines: list[str] = []
     for line in template.rstrip("\n").split("\n"):
         if line.startswith("ExecStart="):
             lines += [assignment(name, value) for name, value in plan.environment.items()]
             lines.append(f"ExecStart={command_line(plan.command)}")
+        elif line.startswith("ExecReload=") and line.endswith(_CHECK):
+            lines.append(f"ExecReload={command_line([*plan.program, *_CHECK.split()])}")
         else:
             lines.append(line)
     return "\n".join(lines) + "\n"

@@ -133,6 +133,7 @@ class Store:
             raise full_or_unusable(e, self.environment.directory) from e
         with txn:
             view = View(self.environment, txn)
+            faults.point("view.read")
             try:
                 self._check_own(view, acknowledged)
                 yield view

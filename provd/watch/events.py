@@ -10,6 +10,7 @@ import struct
 from collections import deque
 from typing import Final
 
+from provd import faults
 from provd.watch.syscalls import CREATE, ISDIR, MOVED_TO, Q_OVERFLOW, Kernel
 
 Event = tuple[int, int, int, bytes]
@@ -54,6 +55,7 @@ class Memory:
 
     def read(self) -> int:
         """Takes as many bytes as wait at this moment into memory; returns about how many events lie there."""
+        faults.point("drain.read")
         waiting = self._kernel.waiting(self._fd)
         while waiting > 0:
             try:

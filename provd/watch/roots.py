@@ -285,10 +285,13 @@ class Roots(Places):
         return True
 
     def check_mounts(self, changed: list[bytes]) -> None:
-        """Something was mounted or unmounted at each of the paths; where there is none it came and went, anywhere."""
+        """Something was mounted or unmounted at each of the paths.
+
+        Where there is none the table changed and reads as before: what came and went, and where, nobody knows.
+        """
         if not changed:
             for root in self.roots.values():
-                self.lost(root.path, "something was mounted and unmounted again")
+                self.lost(root.path, "the table of mounts changed since the last look and is as it was then")
                 self.adrift[root] = None
         for point in changed:
             shown = point.decode("utf-8", "backslashreplace")

@@ -80,6 +80,7 @@ def everything_is_there(old: Old) -> None:
         assert shown(now) in expected(entry), entry["key"][:40]
         for field in ("value", "meta", "version", "deps", "supports", "at", "session", "turn", "clock_of_entry"):
             assert now.get(field) == entry.get(field), (entry["key"][:40], field)
+        assert "born" not in now, "nobody kept what the verdict of its put was"
     there = ws.rpc("log.since", last=10_000)["records"]
     assert there[: len(old.held["records"])] == old.held["records"]
     assert [record["seq"] for record in there] == list(range(1, len(there) + 1))

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from fake_daemon import HELLO, Cli, FakeDaemon, Raw, Refusal, Silence, fake
 
+from provd import reach
 from provd.cli import command
-from provd.cli.processes import holding, process
+from provd.cli.processes import holding
 from provd.client import MAX_LINE
 
 __all__ = ["fake"]
@@ -65,14 +66,14 @@ def test_what_hangs(cli: Cli, asked: list[str]) -> None:
     err = cli(*asked, code=5 if asked == ["stop"] else 3).err  # 3 of stop says that there was none
 
     assert err.startswith(f"provd: the daemon at {cli.fake.path} did not answer within 0.2 s")
-    if process.state(os.getpid()):  # it is us
+    if reach.state(os.getpid()):  # it is us
         again = "then try again, or run it with --anyway" if asked[0] == "exec" else "then try again"
         assert f"next: provd doctor  # tells more; {again}\n  or: kill -9 {os.getpid()}  # ends its process\n" in err
 
 
 def test_what_is_stopped(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.fake.answers["daemon.hello"] = Silence()
-    monkeypatch.setattr(process, "state", lambda _: "T")
+    monkeypatch.setattr(reach, "state", lambda _: "T")
 
     told = f"next: kill -CONT {os.getpid()}  # it is stopped, by a signal or a debugger: this lets it go on\n"
     for words in ("check k", "status", "status --prometheus", "start", "restart"):
@@ -85,7 +86,7 @@ def test_what_is_stopped(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_stopped_and_takes_no_more_connections(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = os.path.join(cli.here, "full")
-    monkeypatch.setattr(process, "state", lambda _: "T")
+    monkeypatch.setattr(reach, "state", lambda _: "T")
     for module in ("provd.cli.processes.holding", "provd.cli.commands.doctor.facts"):
         monkeypatch.setattr(f"{module}.holder", lambda _: holding.Holder(4242, path))
     with contextlib.ExitStack() as open_ones:

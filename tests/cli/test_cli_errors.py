@@ -51,7 +51,7 @@ def test_hints_of_the_daemon_become_options(cli: Cli, code: str, data: dict[str,
 
 def test_what_is_too_long_is_told_in_characters(cli: Cli) -> None:
     message = "entry.put: Expected `str` of length <= 256 - at `$.session`"
-    cli.fake.answers["entry.put"] = Refusal("params", message, "docs/protocol.md has the fields and types")
+    cli.fake.answers["entry.put"] = Refusal("params", message, "needed: key")
 
     got = cli("put", "k", "--no-deps", code=5)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -125,8 +126,7 @@ def test_a_write_goes_on_over_the_end_of_the_daemon(own: RealCli, orderly: bool,
     assert own.daemon.rpc("action.list")["actions"] == []
     assert _of_object(own, "during") == "dirty"
     assert _on_object(own, "after") == "fresh"
-    ends = [r for r in own.daemon.rpc("log.since", last=1000)["records"] if r.get("event") == "end"]
-    assert [(end["id"], end["outcome"]) for end in ends] == [(begun, "failed")]
+    assert _ends(own) == [(begun, "failed")]
 
 
 def test_a_write_counts_until_the_command_ends_whoever_ended_it(cli: RealCli) -> None:
@@ -149,11 +149,40 @@ def test_a_write_that_could_not_be_recorded_is_told_and_no_success(
 
     got = own("exec", "--write", "object:db", "--", "sh", "-c", f"kill -9 {pid}; {script}", code=code)
 
-    assert "nobody knows that it wrote object:db: " in got.err
-    assert "provd action record --write object:db" in got.err
+    told = re.search(r"the log has that action (\d+) began to write object:db, and not that it ended: ", got.err)
+    assert told is not None
+    outcome = "failed" if code == 6 else "done"
+    step = f"provd action end {told[1]} --outcome {outcome}"
+    assert f"  next: provd start && {step}  # what rests on it is dirty until then" in got.err
     own.daemon.kill9()
     own.daemon.start()
     assert _on_object(own, "after") == "dirty"  # it is held until it is known that nobody holds it
+    own(*step.split()[1:])
+    assert _ends(own) == [(int(told[1]), outcome)]
+    assert _on_object(own, "later") == "fresh"
+
+
+def _ends(cli: RealCli) -> list[tuple[int, str]]:
+    """Which actions have ended, and how."""
+    records = cli.daemon.rpc("log.since", last=1000)["records"]
+    return [(end["id"], end["outcome"]) for end in records if end.get("event") == "end"]
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_what_declared_nothing_is_held_over_the_end_of_the_daemon_too(own: RealCli, orderly: bool) -> None:
+    """Else the log would say that a command failed which did well."""
+    with _waiting(own, then="exit 0") as (process, pipe):
+        begun = own.daemon.rpc("action.list")["actions"][0]["id"]
+        if orderly:
+            own.daemon.restart()
+        else:
+            own.daemon.kill9()
+            own.daemon.start()
+        said = _go(process, pipe)
+
+    assert process.returncode == 0
+    assert f"action {begun} done" in said
+    assert _ends(own) == [(begun, "done")]
 
 
 def test_of_two_at_once_that_say_nothing_neither_gets_what_changed(cli: RealCli) -> None:

@@ -10,6 +10,7 @@ from fake_daemon import Cli, cli, fake
 
 from provd.cli.app import app, modules
 from provd.cli.command import Command, Group
+from provd.cli.helptext import ROWS
 
 __all__ = ["cli", "fake"]
 
@@ -44,9 +45,23 @@ def test_help_fits_a_screen(cli: Cli, name: str) -> None:
     for flag in ("--help", "-h"):
         lines = cli(*name.split(), flag).out.splitlines()
 
-        assert len(lines) <= 40
+        assert len(lines) <= ROWS, "a screen of 24 lines, and a prompt"
         assert max(map(len, lines)) <= 80
-        assert lines.index("Examples:") < next(n for n, line in enumerate(lines) if line.startswith("Options:"))
+        options = [number for number, line in enumerate(lines) if line.startswith("Options:")]
+        assert lines.index("Examples:") < min(options or [ROWS])
+
+
+@pytest.mark.parametrize("name", _commands())
+def test_all_of_the_help_has_words_on_each_option(cli: Cli, name: str) -> None:
+    """What the short one only names, and leaves out, stands in the long one."""
+    command, told = _commands()[name], "".join(cli("help", "--all", *name.split()).out.split())
+    short = cli(*name.split(), "--help").out
+
+    assert "".join((command.help or "").split()) in told
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.opts[-1] in short
+            assert "".join((option.help or "").split()) in told
 
 
 @pytest.mark.parametrize(("name", "command"), _commands().items())
@@ -148,4 +163,4 @@ def test_the_first_section_and_the_first_example_start_it_and_give_the_terminal_
 
 def test_help_says_what_stands_in_for_an_error_and_how_a_root_may_be_watched(cli: Cli) -> None:
     assert "[auto|inotify|watchdog|poll]" in cli("run", "--help").out
-    assert '{"error": {code, message, hint}}' in " ".join(cli("check", "--help").out.split())
+    assert '{"error": {code, message, hint}}' in " ".join(cli("help", "--all", "check").out.split())

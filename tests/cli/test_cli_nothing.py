@@ -151,3 +151,15 @@ def test_where_else_a_key_is(cli: RealCli, other: str, monkeypatch: pytest.Monke
 
 def test_forgetting_what_is_not_there_is_said_and_no_error(cli: RealCli) -> None:
     assert cli("forget", "none", code=0).err == f"there was no none in {cli.root}\n"
+
+
+def test_a_key_is_found_in_any_scope_and_in_what_is_not_watched(
+    cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("put", "k", "--value", "1", "--no-deps", "--scope", "a scope")
+    with monkeypatch.context() as there:
+        there.chdir(other)
+        cli("put", "l", "--value", "2", "--no-deps")
+
+    assert "\n  next: provd get k --scope 'a scope'\n" in cli("check", "k", code=4).err
+    assert f"\n  next: provd get l --root {other}\n" in cli("check", "l", code=4).err

@@ -155,5 +155,55 @@ def test_as_of_now_with_an_entry_or_an_object(cli: RealCli) -> None:
 
     nosuch = f"entry:nosuch, and there is no entry nosuch in {cli.root}"
     assert missing.startswith(f"provd: --as-of-now does not count for {nosuch} [clock.missing]\n")
-    assert missing.endswith("  next: c=$(provd clock)  # then look again, and --fetched-at $c\n")
+    first = "  next: provd ls  # the keys that are there: put nosuch first"
+    assert missing.endswith(f"{first}, then take a clock\n")
     assert other.startswith("provd: --as-of-now does not count for entry:there, object:o [clock.missing]\n")
+    assert other.endswith("  next: c=$(provd clock)  # then look again, and --fetched-at $c\n")
+    early = cli("put", "k", "--dep", "entry:nosuch", "--fetched-at", cli("clock").out.strip()).err
+    born = "provd: it is dirty at birth (entry-missing): there is no entry nosuch"
+    assert early == f"{born}\n{first}\n"
+    assert cli("why", "k", code=1).out.endswith(f"    {first}\n")
+
+
+def test_what_has_no_content_is_told_to_be_never_fresh(cli: RealCli) -> None:
+    os.mkfifo("pipe")
+    why = "unreadable: a special file has no content to compare"
+
+    born = cli("put", "k", "--dep", "pipe", "--as-of-now").err
+
+    assert born == f"provd: it is unknown at birth ({why})\n  next: provd why k\n"
+    assert f"{cli.root}/pipe  {why}\n" in cli("check", "k", code=4).out
+    assert "next: provd help dependencies  # what rests on that is never fresh" in cli("why", "k", code=4).out
+
+
+def test_of_no_entry_the_next_step_is_no_put_of_placeholders(cli: RealCli) -> None:
+    told = cli("why", "none", code=4).out
+    assert told.endswith("next: provd ls  # the keys that are there; provd put keeps another\n")
+
+
+def test_a_pattern_that_matches_nothing_now_is_told_at_a_put(cli: RealCli) -> None:
+    cli.write("a.py", "")
+    patterns = ["names:*.py", "names:{a,b}.py", "glob:*.md", "glob:none/*"]
+
+    told = cli("put", "k", *(word for dep in patterns for word in ("--dep", dep)), "--as-of-now").err
+
+    braces = "braces are signs as any other: a --dep for each way"
+    assert told.splitlines() == [
+        f"provd: names:{{a,b}}.py matches nothing now: the first match will make it dirty; {braces}",
+        "provd: glob:*.md matches nothing now: the first match will make it dirty",
+        "provd: glob:none/*: there is no directory none yet",
+    ]
+
+
+def test_an_op_of_another_value_is_refused(cli: RealCli) -> None:
+    version = cli("put", "k", "--value", "1", "--no-deps", "--op", "o").out
+
+    assert cli("put", "k", "--value", "1", "--no-deps", "--op", "o").out == version
+    for other in (["--value", "2"], ["--no-value"], ["--value", "1", "--json-value"]):
+        told = cli("put", "k", *other, "--no-deps", "--op", "o", code=5).err
+        assert told.startswith(
+            "provd: nothing was put: --op o put another value of 'k' before\n  next: provd get k  # "
+        )
+    assert cli("get", "k").out == "1"
+    cli("put", "k", "--value", "3", "--no-deps")
+    assert cli("put", "k", "--value", "2", "--no-deps", "--op", "o").out == version, "what it put was replaced since"

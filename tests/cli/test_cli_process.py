@@ -74,6 +74,7 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.given.names",
         "provd.cli.given.present",
         "provd.cli.given.sums",
+        "provd.cli.helptext",
         "provd.cli.output",
         "provd.cli.steps",
         "provd.cli.words",
@@ -86,6 +87,7 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.fastpath",
         "provd.hello",
         "provd.places",
+        "provd.quoting",
         "provd.reach",
     }
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from fake_daemon import Cli, Hangup, Refusal, cli, fake, verdict
 
+from provd import places
+
 __all__ = ["cli", "fake"]
 
 _FAULT = {
@@ -163,6 +165,17 @@ def test_unreachable(cli: Cli) -> None:
         f"next: provd status --socket {os.environ['PROVD_SOCKET']}  # one listens there: so, or leave --socket out\n"
         in got.err
     )
+
+
+def test_the_daemon_of_a_state_that_was_named_is_started_first_of_all(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PROVD_SOCKET")
+    monkeypatch.setattr("provd.elsewhere.answers", lambda _: True)
+    err = cli("check", "k", "--state", "none", code=3).err
+
+    usual = f"provd status --socket {places.socket_path()}  # one listens there: so, or leave --state out"
+    assert err.endswith(f"  next: provd start --state none\n  or: {usual}\n")
 
 
 def test_a_place_that_was_named_is_named_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,8 +73,8 @@ def test_the_screen_of_a_daemon_that_is_well(doctor: Doctor, monkeypatch: pytest
     ("root", "scope", "reason", "said"),
     [
         ("/r/in", "/r", "root removed", "of /r around it, root removed: this one goes on being watched, by itself"),
-        ("/r/in", "/r", "something was mounted", "of /r around it, something was mounted: a mount hid"),
-        ("/r", "/r/sub", "something was mounted", "in /r/sub, something was mounted: a mount hid"),
+        ("/r/in", "/r", "something was mounted", "of /r around it, something was mounted: a mount may have hidden"),
+        ("/r", "/r/sub", "something was mounted", "in /r/sub, something was mounted: a mount may have hidden"),
         ("/r", "/r", "root removed", "root removed: it is not watched any more"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_daemon import Cli, Hangup, Silence, Stream, cli, fake
 
+from provd import reach
 from provd.cli import command
 from provd.cli.processes import process
 from provd.client import Client
@@ -154,7 +155,7 @@ def test_a_process_that_is_stopped_while_it_ends(
     cli: Cli, lingering: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub = lingering()
-    monkeypatch.setattr(process, "state", lambda _: "T")
+    monkeypatch.setattr(reach, "state", lambda _: "T")
 
     said = cli("stop", "--socket", "slow", "--timeout", "0.1", code=5).err
 

@@ -39,9 +39,8 @@ def test_what_is_no_root_is_told_with_the_root_around_it(cli: Cli) -> None:
     inside = cli("watch", "rm", "/r/d", code=5).err
     outside = cli("watch", "rm", "/s", "--json", code=5)
 
-    assert inside.endswith(
-        "\n  next: provd watch rm /r  # the root that it lies in\n  or: provd watch ls  # lists the roots\n"
-    )
+    told = "provd: /r/d is no root, it lies in /r [root.missing]\n  next: provd watch ls  # lists the roots\n"
+    assert inside == told, "to stop watching all of it was not meant"
     assert outside.err.endswith("\n  next: provd watch ls  # lists the roots\n")
     assert outside.json["error"]["code"] == "root.missing"
 
@@ -222,3 +221,16 @@ def test_watch_ls_of_nothing(cli: Cli) -> None:
     got = cli("watch", "ls")
 
     assert (got.out, got.err) == ("", "no roots: provd watch add .  # or another directory\n")
+
+
+def test_a_directory_of_the_kernels_is_told_to_be_of_little_use(cli: Cli) -> None:
+    why = "proc is a window into the kernel, which changes it without telling"
+    root = {"path": cli.here, "state": "watching", "coverage": "partial", "uncovered": [{"path": cli.here, "why": why}]}
+    cli.fake.answers["root.add"] = {"roots": [root]}
+
+    told = cli("watch", "add", ".").err
+
+    assert told == (
+        f"provd: {cli.here}: the kernel's files and devices are never read, so what rests on one is unknown\n"
+        f"  next: provd watch rm {cli.here}  # dir: and names: are answered by reading anyway\n"
+    )

@@ -21,6 +21,7 @@ import pytest
 from provd import places
 from provd.cli import output, steps
 from provd.cli.app import app
+from provd.cli.commands import topics
 from provd.core import errors
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ SAID: Final = frozenset(
             "provd 7",
             "sudo 7",
             "mv 7 7.other && ",
+            "provd start && ",
             "journalctl 7-u 7 -n 50",
             "provd action record 7",
             "provd check",
@@ -233,6 +235,16 @@ def test_no_hint_of_prose_has_a_command_within() -> None:
     assert [f"{where}: {told!r}" for where, told in prose if WITHIN.search(told) or steps.is_command(told)] == []
 
 
+def test_no_hint_names_what_does_not_come_with_provd() -> None:
+    """The documents are not in the wheel: `provd help` is, and what the daemon itself can tell."""
+    told = [(where, text) for where, text in texts() if not where.startswith(("cli/manpage.py", "unitfiles.py"))]
+    assert [f"{where}: {text!r}" for where, text in told if re.search(r"\bdocs/|\w\.md\b has|README", text)] == []
+    named = [(where, word) for where, text in told for word in re.findall(r"provd help ([a-z][a-z-]+)", text)]
+    known = {*topics.TOPICS, *app.list_commands(click.Context(app))}
+    assert len(named) > 3, "the topics are not where they are looked for"
+    assert [each for each in named if each[1] not in known] == []
+
+
 def test_what_is_printed_is_read_again() -> None:
     hint = steps.ways(steps.because("provd status  # it", "then ask"), "", "kill 7")
 
@@ -270,7 +282,7 @@ def test_a_next_step_asks_the_daemon_and_means_the_keys_that_the_command_was_tol
         "provd get k --root q\nprovd start --state DIR": "provd get k --root q --state '/s t'\nprovd start --state DIR",
         "provd status --socket PATH": "provd status --socket PATH",
         "provd ls --root q": "provd ls --root q --state '/s t'",
-        "provd exec -- provd ls": "provd exec --state '/s t' -- provd ls --state '/s t'",
+        "provd exec -- provd ls": "provd exec --state '/s t' -- provd ls --root r --state '/s t'",
         **{each: each for each in ("provd put --help", "provd help clocks", "ls '/ provd ls'", "provd nothing known")},
     }
     for hint, placed in told.items():

@@ -149,7 +149,7 @@ def test_born_stale_is_told_in_words(desk: Desk) -> None:
     assert told[4].endswith("  the last change before it was put")
     assert told[5] == "● HH:MM:SS.mmm  AGO         put"
     assert told[8] == (
-        "│   ✗ it was dirty before it was put, as far as the log knows: file:/tmp/provd-HOME0000/root/config.py"
+        "│   ✗ it was dirty before it was put: file:/tmp/provd-HOME0000/root/config.py"
         " was changed between reading and remembering"
     )
     assert told[9:11] == ["│ where nobody is named, no action declared it", "✗ dirty    late  (changed)"]
@@ -179,7 +179,7 @@ def test_a_file_that_was_only_touched_since_is_born_stale_all_the_same(desk: Des
 
     assert "(the same content)\n" in told
     assert "first change" not in told
-    assert "│   ✗ it was dirty before it was put, as far as the log knows: file:" in told
+    assert "│   ✗ it was dirty before it was put: file:" in told
 
 
 def test_what_left_the_content_as_it_was_is_not_the_first_change(desk: Desk) -> None:
@@ -308,8 +308,8 @@ def test_what_was_proven_after_the_put_is_not_called_born_stale(desk: Desk) -> N
     told = desk.pipe("why", "k").text
 
     assert told.count("○ HH:MM:SS.mmm  AGO         proven again, its clock renewed\n") == 2
-    unseen = "no record since it was put tells of a change"
-    assert f"{unseen}: file:/tmp/provd-HOME0000/root/f was changed before that, or while nobody looked\n" in told
+    unseen = "something that the log did not see changed it"
+    assert f"{unseen}: file:/tmp/provd-HOME0000/root/f differs from what was put\n" in told
 
 
 _CHAIN = """\
@@ -368,7 +368,7 @@ def test_an_entry_derived_from_what_was_dirty_already_says_so(desk: Desk) -> Non
 
     told = desk.pipe("why", "plan").lines
 
-    assert "│   ✗ it was dirty before it was put, as far as the log knows: so was entry:summary" in told
+    assert "│   ✗ it was dirty before it was put: so was entry:summary" in told
 
 
 def test_names_cannot_steer_the_terminal(desk: Desk) -> None:

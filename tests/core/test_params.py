@@ -278,3 +278,16 @@ def test_what_can_be_read_of_writes_that_do_not_fit() -> None:
     assert objects('{"writes":"object:x"}') == [b"x"]
     none = ['{"writes":[1,null,[],{},"object:","file:/x",{"dep":7},{"b64":"?"}]}', '{"writes":null}', "{}", "[]", "7"]
     assert [objects(raw) for raw in none] == [[]] * len(none)
+
+
+def test_what_was_asked_wrongly_is_told_with_what_there_is() -> None:
+    with pytest.raises(errors.InvalidParams) as wrong:
+        decode("action.end", {"id": 1, "outcome": "done", "who": "me"})
+    with pytest.raises(errors.InvalidParams) as nothing:
+        decode("log.clock", {"who": "me"})
+    with pytest.raises(errors.UnknownMethod) as unknown:
+        decode("entry.puts", {})
+
+    assert wrong.value.hint == "needed: id, outcome"
+    assert nothing.value.hint == "it takes no fields"
+    assert "entry.put, " in unknown.value.hint

@@ -65,6 +65,8 @@ RECORDS: dict[type[Record], st.SearchStrategy[Record]] = {
         optional,
         turns,
         names,
+        st.booleans(),
+        st.booleans(),
     ),
     RootChange: st.builds(RootChange, positions, st.sampled_from(["added", "removed"]), paths),
     Coverage: st.builds(Coverage, positions, paths, st.sampled_from(["whole", "partial", "none"]), texts),
@@ -205,6 +207,8 @@ def test_an_entry_on_the_wire_says_its_scope() -> None:
     }
     told = records.to_wire(3, EntryChange(AT, EntryEvent.IMPORTED, b"/r", "k", 2, archived=True))
     assert told["archived"] is True
+    assert "confirmed" not in told
+    assert records.to_wire(3, EntryChange(AT, EntryEvent.SUPPORTED, b"/r", "k", 2, confirmed=True))["confirmed"] is True
     assert records.to_wire(3, EntryChange(AT, EntryEvent.LATE, b"=global", "k", 3))["scope"] == "global"
     assert records.wire_scope(b"/\xff") == {"root": {"b64": "L/8="}}
     assert records.wire_scope("=\u00e4".encode()) == {"scope": "\u00e4"}

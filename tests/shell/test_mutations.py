@@ -18,6 +18,7 @@ from provd.store.keys import OpenAction
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from provd.core.notice import What
     from provd.store import Writer
 
 
@@ -132,6 +133,26 @@ def test_a_directory_that_appeared_is_listed_with_one_record_a_path(tmp_path: Pa
         scene.watcher.tell(Appeared(scene.path("d")))
         await scene.pump.settled()
         assert scene.mutations(head) == [("modified", "d/b"), ("deleted", "d/a")]
+
+    play(tmp_path, body)
+
+
+@pytest.mark.parametrize("what", [M, A])
+def test_the_first_that_is_told_of_a_name_is_that_it_was_made(tmp_path: Path, what: What) -> None:
+    """Its directory was not watched yet when it was made: that it changed after is all that the system tells."""
+
+    async def body(scene: Scene) -> None:
+        head = await scene.begin("old")
+        scene.write("d/g")
+        scene.touch("d", C, is_dir=True)
+        scene.touch("d/g", what)
+        scene.touch("old", what)
+        scene.watcher.tell(Appeared(scene.path("d")))
+        await scene.pump.recorded()
+        told = scene.mutations(head)
+        assert told[:2] == [("created", "d"), ("created", "d/g")]
+        assert [kind for kind, name in told if name == "old"] == [what]
+        assert same(scene.table(), on_disk(scene.root))
 
     play(tmp_path, body)
 

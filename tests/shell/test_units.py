@@ -114,6 +114,14 @@ def test_the_shipped_units_take_a_command(name: str) -> None:
     assert text.count("ExecStart=") == shipped.count("ExecStart=") == 1
 
 
+@pytest.mark.parametrize("name", unitfiles.NAMES)
+def test_the_same_program_checks_the_settings_at_a_reload(name: str) -> None:
+    text = units.rendered(unitfiles.read(name), Plan(("/a b/$x/python", "-m", "provd", "run", "--state", "/s"), {}))
+
+    reload = [line.partition("=")[2] for line in text.split("\n") if line.startswith("ExecReload=")]
+    assert reload == [':"/a b/$x/python" -m provd config check', "kill -HUP $MAINPID"]
+
+
 def test_an_override_replaces_the_command() -> None:
     text = _TEMPLATE + units.override(Plan(("/x", "run", "--root", "/r r")))
 

@@ -54,6 +54,7 @@ def test_what_waits_while_a_transaction_is_synced_shares_the_next_one(
     monkeypatch.setattr(faults, "point", passed.append)
 
     async def body(store: Store) -> list[Any]:
+        passed.clear()  # opening reads
         return await together(store, *(appending(str(n)) for n in range(50)))
 
     assert in_loop(directory, body) == list(range(1, 51))
@@ -65,6 +66,7 @@ def test_nothing_is_answered_before_its_transaction_is_durable(directory: str, m
     monkeypatch.setattr(faults, "point", events.append)
 
     async def body(store: Store) -> None:
+        events.clear()  # opening reads
         loop = asyncio.get_running_loop()
         called = loop.call_soon_threadsafe
 

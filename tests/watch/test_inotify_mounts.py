@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from inotify_driving import add, directories, drain, mkdir, of, touched, watching, write
 
+from provd.cli.words import gaps
 from provd.core.notice import Covered, Lost
 
 pytestmark = pytest.mark.skipif(
@@ -177,6 +178,17 @@ def a_mount_beside_a_root_is_none_of_its_business(root: bytes) -> None:
         mount("-t", "tmpfs", "none", root + b"/beside")
         watcher.check()
         assert drain(watcher) == []
+
+
+def a_table_that_reads_as_before_says_no_more_than_that(root: bytes) -> None:
+    mkdir(root + b"/beside", root + b"/r")
+    with watching(root + b"/r") as watcher:
+        mount("-t", "tmpfs", "none", root + b"/beside")
+        unmount(root + b"/beside")
+        watcher.check()
+        told = "the table of mounts changed since the last look and is as it was then"
+        assert of(Lost, drain(watcher)) == [Lost(root + b"/r", told)]
+        assert "may have come and gone" in gaps.meaning(told).words
 
 
 def a_file_system_unmounted_lazily_is_not_silent(root: bytes) -> None:

@@ -16,11 +16,7 @@ from provd.cli.command import (
     WORK_PATIENCE,
     Command,
     Usage,
-    connected,
     given,
-    json_option,
-    root_option,
-    scope_option,
 )
 from provd.cli.given import asking, names, present, sums
 from provd.cli.given.exact import ExactClient, exact_json, text_of
@@ -33,6 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
+    rare=("verify", "timeout_ms", "no_revalidate"),
     examples=(
         "provd check api",
         "if provd check -q api; then echo use it; else echo read again; fi",
@@ -46,10 +43,7 @@ if TYPE_CHECKING:
 @click.option("--fetched-at", metavar="CLOCK", help="With --dep: the clock taken before they were read.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no verdict; the exit code says it.")
 @asking.how
-@root_option
-@scope_option
-@json_option
-@connected
+@asking.keyed
 def check(
     keys: tuple[str, ...],
     deps: tuple[str, ...],
@@ -59,13 +53,11 @@ def check(
     verify: str | None,
     timeout_ms: int | None,
     no_revalidate: bool,
-    root: str | None,
-    scope: str | None,
+    where: names.Scope,
     as_json: bool,
     at: Place,
 ) -> int:
     """Whether entries, or dependencies, are still what they were. Exit: 0 fresh, 1 dirty, 4 unknown."""
-    where = names.Scope(root, scope)
     about = _about(keys, deps, summed, fetched_at)
     method = "deps.check" if "deps" in about else "entry.check"
     with at.connect(asking.patience(timeout_ms)) as client:
@@ -142,18 +134,14 @@ def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fet
     help="Print the value then too; the exit code still says it.",
 )
 @asking.how
-@root_option
-@scope_option
-@json_option
-@connected
+@asking.keyed
 def get(
     key: str,
     even_if: tuple[str, ...],
     verify: str | None,
     timeout_ms: int | None,
     no_revalidate: bool,
-    root: str | None,
-    scope: str | None,
+    where: names.Scope,
     as_json: bool,
     at: Place,
 ) -> int:
@@ -161,7 +149,6 @@ def get(
 
     It is data: on a terminal too it goes out raw, control sequences with it; | cat -v shows those.
     """
-    where = names.Scope(root, scope)
     manner = asking.manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
     with at.connect(asking.patience(timeout_ms), ExactClient) as client:
         place = where.params(client)
@@ -210,13 +197,9 @@ def _print_value(written: Written) -> bool:
 
 @click.command(cls=Command, examples=("provd revalidate api",))
 @click.argument("key", metavar="KEY")
-@root_option
-@scope_option
-@json_option
-@connected
-def revalidate(key: str, root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
+@asking.keyed
+def revalidate(key: str, where: names.Scope, as_json: bool, at: Place) -> int:
     """Read an entry's dependencies again. If all are equal its clock is renewed, else nothing changes."""
-    where = names.Scope(root, scope)
     with at.connect(WORK_PATIENCE) as client:
         answer = client.call("entry.revalidate", key=key, **where.params(client))
     verdict = answer["verdict"]

@@ -1,9 +1,10 @@
 """completion: the scripts that make a shell ask us, and the answers.
 
 Rule: the scripts are few lines and know nothing; they run `provd` with _PROVD_COMPLETE set and the line as it stands,
-and take `type<TAB>value<TAB>help` back, one a line. Keys and dependencies have colons, which bash takes for the end of
-a word; so the line goes whole, and bash gets back only what stands behind the last colon, quoted: bash puts it into the
-line as it comes, where a key could be a command. zsh and fish quote by themselves.
+and take `type<TAB>value<TAB>help` back, one a line. For a path `help` is the kind before it (`file:`); an `--option=`
+before the value is left out. Keys and dependencies have colons, which bash takes for the end of a word; so the line
+goes whole, and bash gets back only what stands behind the last colon, quoted: bash puts it into the line as it comes,
+where a key could be a command. zsh and fish quote by themselves.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ _ZSH: Final = """\
 _provd() {
     local -a plain described
     local type value help line
+    compset -P 1 '--*='
     while IFS= read -r line; do
         type=${line%%$'\\t'*} line=${line#*$'\\t'}
         value=${line%%$'\\t'*} help=${line#*$'\\t'}
         case $type in
             dir) _path_files -/ ;;
-            file) [[ $value == *:* ]] && compset -P '*:'; _files ;;
+            file) [[ -n $help ]] && compset -P "$help"; _files ;;
             open) compadd -S '' -- "$value" ;;
             plain) if [[ -n $help ]]; then described+=("${value//:/\\\\:}:$help"); else plain+=("$value"); fi ;;
         esac
@@ -66,19 +68,21 @@ _FISH: Final = """\
 function __provd_complete
     set -lx COMP_LINE (commandline -cp)
     set -lx _PROVD_COMPLETE fish_complete
+    set -l option (string match -r -- '^--[^=]*=' (commandline -ct))
     for line in (provd 2>/dev/null)
         set -l told (string split \\t -- $line)
-        set -l word (string escape -- (string replace -r '.*:' '' -- $told[2]))
-        set -l before (string replace -r '[^:]*$' '' -- $told[2])
+        set -l word (string escape -- $told[2])
         switch $told[1]
             case dir
-                complete -C "'' $word" | string match -r '.*/(?:\\t.*)?$'
+                for path in (complete -C "'' $word" | string match -r '.*/(?:\\t.*)?$')
+                    echo "$option"$path
+                end
             case file
                 for path in (complete -C "'' $word")
-                    echo $before$path
+                    echo "$option$told[3]"$path
                 end
             case '*'
-                printf '%s\\t%s\\n' $told[2] $told[3]
+                printf '%s\\t%s\\n' "$option$told[2]" $told[3]
         end
     end
 end
@@ -117,8 +121,9 @@ class _Bash(_Complete):
         """As the others, quoted, without what bash leaves as it stands."""
         line, value = self._line(), str(item.value)
         if item.type == "plain":
-            kept = line.start if value.startswith(line.word[: line.start]) else 0
-            item.value = typed.quoted(value[kept:], line.quote)
+            whole = line.option + value
+            kept = line.start if whole.startswith(line.word[: line.start]) else len(line.option)
+            item.value = typed.quoted(whole[kept:], line.quote)
         return super().format_completion(item)
 
 

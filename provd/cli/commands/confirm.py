@@ -17,15 +17,8 @@ from provd.cli.command import (
     Command,
     Failure,
     Usage,
-    connected,
-    given,
-    json_option,
-    number_or_text,
-    read_when,
-    root_option,
-    scope_option,
 )
-from provd.cli.given import names, sums
+from provd.cli.given import asking, names, sums
 from provd.cli.given.exact import ExactClient
 from provd.cli.words import hints, kept, verdicts
 from provd.client import RpcError, local_path, wire_path
@@ -53,26 +46,15 @@ _OLDER: Final = "provd restart  # it is older than this command"
     ),
 )
 @click.argument("key", metavar="KEY")
-@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before the sources were read again.")
-@click.option("--as-of-now", is_flag=True, help="The value is true of the files as they are now.")
 @click.option("--sums", "summed", metavar="FILE", help="What sha256sum read of the files it rests on; - is stdin.")
-@click.option("--based-on", metavar="N", type=click.IntRange(min=0), help="Only if this version is the current one.")
-@click.option("--session", metavar="S", help="Who confirms it.")
-@click.option("--turn", metavar="N", help="In which turn.")
-@root_option
-@scope_option
-@json_option
-@connected
+@asking.putting
+@asking.keyed
 def confirm(
     key: str,
-    fetched_at: str | None,
-    as_of_now: bool,
     summed: str | None,
-    based_on: int | None,
-    session: str | None,
-    turn: str | None,
-    root: str | None,
-    scope: str | None,
+    timed: Json,
+    told: Json,
+    where: names.Scope,
     as_json: bool,
     at: Place,
 ) -> int:
@@ -81,18 +63,15 @@ def confirm(
     Exits as check does, by the new verdict. Refused where another value was put meanwhile, and where what has no sum
     cannot be read.
     """
-    where = names.Scope(root, scope)
-    timed = read_when(fetched_at, as_of_now)
     if not timed and summed is None:
         raise Usage("nothing says when the sources were read again", hints.LOOK_AGAIN)
     read = [] if summed is None else sums.dependencies(summed)
     with at.connect(WORK_PATIENCE, ExactClient) as client:
         place = where.params(client)
         there = _stands(client, key, place)
-        version = _version(there, key, based_on)
-        again = {"deps": _dependencies(there, read, timed, key), "based_on": version} | timed | place
+        version = _version(there, key, told.get("based_on"))
+        again = told | {"deps": _dependencies(there, read, timed, key), "based_on": version} | timed | place
         again |= {name: there[name] for name in ("value", "meta") if name in there}
-        again |= given(session=session, turn=number_or_text(turn))
         _need_readable(client, again["deps"] or [])
         answer = _put(client, key, there, again)
     verdict = answer["verdict"]

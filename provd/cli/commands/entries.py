@@ -10,24 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from provd import codes
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
+    Failure,
     Usage,
-    connected,
     given,
-    json_option,
-    number_or_text,
     read_file,
-    read_when,
-    root_option,
-    scope_option,
 )
-from provd.cli.given import exact, names, present
+from provd.cli.given import asking, exact, names, present
 from provd.cli.given.sums import dependencies
 from provd.cli.words import hints, kept, nothing
-from provd.client import MAX_VALUE, RpcError
+from provd.client import MAX_VALUE, ProvdUnreachable, RpcError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,14 +41,13 @@ _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a p
 
 @click.command(
     cls=Command,
+    rare=("json_value", "no_value", "based_on", "session", "turn", "op", "meta"),
     examples=(
         "sha256sum src/api.py > sums            # before you read it, then",
         "provd put api --value-file api.md --sums sums",
         "c=$(provd clock)                       # or this, before you read it, then",
         "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
         "generate | provd put report --value-file - --dep tree:data --as-of-now",
-        "provd put replicas --value 3 --dep object:svc:api --fetched-at $c",
-        "provd put greeting --value hello --no-deps",
     ),
 )
 @click.argument("key", metavar="KEY")
@@ -62,7 +56,7 @@ _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a p
     "deps",
     metavar="D",
     multiple=True,
-    help="It rests on a PATH, or dir: glob: tree: object: ...",
+    help="Rests on a PATH, dir: glob: object: ...",
 )
 @click.option("--sums", metavar="FILE", help="It rests on what sha256sum read: its lines; - is stdin.")
 @click.option("--no-deps", is_flag=True, help="It rests on nothing.")
@@ -70,45 +64,31 @@ _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a p
 @click.option("--value-file", metavar="FILE", help="The value is this file's content; - is stdin.")
 @click.option("--json-value", is_flag=True, help="The value is JSON, not text.")
 @click.option("--no-value", is_flag=True, help="An entry without a value (as when none is given).")
-@click.option("--fetched-at", metavar="CLOCK", help="The clock taken before it was read.")
-@click.option("--as-of-now", is_flag=True, help="The value is true of the files as they are now.")
-@click.option("--based-on", metavar="N", type=click.IntRange(min=0), help="Only if this version is the current one.")
+@asking.putting
 @click.option("--op", metavar="ID", help="The same ID again gets the first answer: a safe retry.")
-@click.option("--session", metavar="S", help="Who puts it.")
-@click.option("--turn", metavar="N", help="In which turn.")
 @click.option("--meta", metavar="JSON", help="Kept with the value.")
-@root_option
-@scope_option
-@json_option
-@connected
+@asking.keyed
 def put(
     key: str,
     deps: tuple[str, ...],
     sums: str | None,
     no_deps: bool,
-    fetched_at: str | None,
-    as_of_now: bool,
-    based_on: int | None,
+    timed: Json,
+    told: Json,
     op: str | None,
-    session: str | None,
-    turn: str | None,
     meta: str | None,
-    root: str | None,
-    scope: str | None,
+    where: names.Scope,
     as_json: bool,
     at: Place,
     **value: Any,
 ) -> int:
     """Keep a value with what it rests on. Prints the key and its version: a new one, or with an equal value the old."""
-    where = names.Scope(root, scope)
     if sums == "-" and value["value_file"] == "-":
         raise Usage("--sums - and --value-file - both read stdin", "give one of them as a file")
     params: dict[str, Any] = {"key": key}
-    read = read_when(fetched_at, as_of_now)
-    params["deps"] = _dependencies(deps, sums, no_deps, timed=bool(read))
+    params["deps"] = _dependencies(deps, sums, no_deps, timed=bool(timed))
     params |= _value(**value)
-    params |= read | given(based_on=based_on, op=op)
-    params |= given(session=session, turn=number_or_text(turn))
+    params |= timed | told | given(op=op)
     if meta is not None:
         params["meta"] = _written(meta, "--meta")
     with at.connect(WORK_PATIENCE, exact.ExactClient) as client:
@@ -116,16 +96,19 @@ def put(
         try:
             answer = client.put(**params, **place)
         except RpcError as error:
-            raise _timeless(client, error, params["deps"], place) if as_of_now else error from None
+            raise _timeless(client, error, params["deps"], place) if "as_of" in timed else error from None
+        if op is not None:
+            _need_own(client, answer, params, place)
+        empty = present.unmatched(client, deps)
     if as_json:
         output.line_json(answer)
     else:
         output.line(f"{output.printable(params['key'])}  {kept.outcome(answer)}")
     for warning in kept.warnings(answer, without_provenance=params["deps"] is None):
         output.warn(*warning)
-    for remark in present.remarks(deps):
+    for remark in present.remarks(deps, empty):
         output.warn(remark)
-    if scope is None and not as_json:
+    if where.name is None and not as_json:
         nothing.tell_no_root(client, place)
     return 0
 
@@ -159,7 +142,28 @@ def _timeless(client: Client, error: RpcError, deps: Sequence[Any] | None, place
     missing = [output.printable(key) for key, verdict in answers.items() if verdict.get("why") == "no-entry"]
     if missing:
         message += f", and there is no entry {output.some(missing, _SHOWN)} in {nothing.place_of(client, place)}"
-    return hints.Advised(error.code, message, hints.LOOK_AGAIN, error.data)
+    hint = steps.because(hints.put_first(missing), "then take a clock") if missing else hints.LOOK_AGAIN
+    return hints.Advised(error.code, message, hint, error.data)
+
+
+def _need_own(client: exact.ExactClient, answer: Json, params: Json, place: Json) -> None:
+    """Raises Failure where a put with an `op` got the first answer to a put of another value: nothing was put then."""
+    if answer.get("late"):
+        return
+    try:
+        there = client.get(params["key"], even_if=["dirty", "unknown"], revalidate=False, **place)
+    except (ProvdUnreachable, RpcError):  # the put was answered: what it did counts
+        return
+    if there.get("version") != answer["version"]:
+        return  # it was replaced since: nobody knows what the first one was
+    kept, given = (
+        [exact.value(exact.exact_json(each["value"]))] if "value" in each else [] for each in (there, params)
+    )
+    if kept != given:
+        message = f"nothing was put: --op {params['op']} put another value of {params['key']!r} before"
+        stands = f"that is version {answer['version']}; for another value another --op"
+        hint = f"provd get {output.quoted(params['key'])}  # {stands}"
+        raise Failure(message, hint)
 
 
 def _value(value: str | None, value_file: str | None, json_value: bool, no_value: bool) -> dict[str, Any]:
@@ -197,23 +201,18 @@ def _written(content: str, what: str) -> Written:
 @click.option("--unknown", is_flag=True, help="Only what is unknown (each is judged).")
 @click.option("--touching", metavar="PATH", help="Only what rests on PATH.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N entries.")
-@root_option
-@scope_option
-@json_option
-@connected
+@asking.keyed
 def ls(
     prefix: str | None,
     dirty: bool,
     unknown: bool,
     touching: str | None,
     limit: int | None,
-    root: str | None,
-    scope: str | None,
+    where: names.Scope,
     as_json: bool,
     at: Place,
 ) -> int:
     """The entries of a root or scope. With --json: the daemon's pages, one a line."""
-    where = names.Scope(root, scope)
     if dirty and unknown:
         raise Usage("--dirty and --unknown exclude each other", "ask twice")
     asked = given(
@@ -257,18 +256,14 @@ def _print_page(page: dict[str, Any], as_json: bool) -> None:
 
 @click.command(cls=Command, examples=("provd forget api",))
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@root_option
-@scope_option
-@json_option
-@connected
-def forget(keys: tuple[str, ...], root: str | None, scope: str | None, as_json: bool, at: Place) -> int:
+@asking.keyed
+def forget(keys: tuple[str, ...], where: names.Scope, as_json: bool, at: Place) -> int:
     """Drop entries with their values and history. What rests on them becomes dirty.
 
     What is not there is said, and no error: there is none afterwards either way.
 
     With --json: one answer a line, in the order of the keys.
     """
-    where = names.Scope(root, scope)
     with at.connect() as client:
         place = where.params(client)
         for key in keys:

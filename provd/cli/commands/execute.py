@@ -23,8 +23,8 @@ from provd.cli.given import completing, names
 from provd.cli.processes import child
 from provd.cli.processes.held import Held
 from provd.cli.screens import changed
-from provd.cli.words import hints, records
-from provd.client import ProvdUnreachable, RpcError, WirePath, wire_path
+from provd.cli.words import hints, permissions, records
+from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 from provd.umask import usable
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _NOT_RUN: Final = "; the command was not run"
 @click.command(
     "exec",
     cls=Command,
+    rare=("session", "turn", "note", "report"),
     context_settings={"allow_interspersed_args": False},
     examples=(
         "provd exec --session s1 --turn 41 -- make fmt   # what it changed, and who",
@@ -78,9 +79,10 @@ def exec_(
 
     The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell), but 5 for a 0 where a
     write to an object could not be recorded. It is not run where no daemon answers (3) or where
-    --if-usable refuses (5). It ends with CMD, whatever that leaves running. Without --write what changes
-    meanwhile below the watched root around here is kept as its doing, others' changes too: --write names
-    what is really its. Of two at once that name nothing neither gets it.
+    --if-usable refuses (5). It ends with CMD, whatever that leaves running.
+
+    Without --write what changes meanwhile below the watched root around here is kept as its doing, others'
+    changes too: --write names what is really its. Of two at once that name nothing neither gets it.
     """
     if not command[0]:
         raise Usage("the command is empty", "name a program behind --")
@@ -130,6 +132,8 @@ class _Run:
     """The action under which the log has what it changed: itself, or the one that declared it afterwards."""
     lost: str = ""
     """Why what it declared was not recorded."""
+    unreachable: bool = False
+    """Whether that is since no daemon answered."""
     outcome: str = "done"
     changes: Changes = field(default_factory=changed.Changes)
     verdicts: dict[str, Json] = field(default_factory=dict)
@@ -176,6 +180,7 @@ def _only_run(command: tuple[str, ...]) -> int:
 
 def _look(error: child.NotStarted, name: str) -> str:
     """What to do about a program that could not be started."""
+    name = f"./{name}" if name.startswith("-") and "/" in name else name  # for its own path it is no option
     if error.code != codes.NOT_FOUND:
         return f"chmod +x {output.quoted(name)}  # or name the program that runs it"
     if "/" not in name:
@@ -214,6 +219,7 @@ def _finish(run: _Run) -> None:
     except (ProvdUnreachable, RpcError) as error:
         run.trouble = run.trouble or error.message
         run.lost = error.message if run.outcome != "aborted" else ""
+        run.unreachable = isinstance(error, ProvdUnreachable)
     if not run.trouble:
         try:
             _ask(run)
@@ -262,12 +268,20 @@ def _code(code: int, run: _Run) -> int:
     objects = [write for write in run.held.writes if names.is_object(write)]
     if not run.lost or not objects:
         return code
-    shown = output.some([output.name(write) for write in objects], _SHOWN)
-    again = " ".join(f"--write {output.quoted(output.name(write))}" for write in objects[:_SHOWN])
-    output.complain(
-        f"nobody knows that it wrote {shown}: {run.lost}",
-        f"provd action record {again}  # when the daemon is there again",
-    )
+    shown, number = output.some([output.name(write) for write in objects], _SHOWN), run.held.ids[-1]
+    if run.held.ended_by_others:
+        again = " ".join(f"--write {permissions.quoted(local_path(write))}" for write in objects[:_SHOWN])
+        told = f"somebody ended action {number} while it ran, and nobody knows that it wrote {shown} after that"
+        hint = f"provd action record {again}  # when the daemon is there again"
+    else:
+        told = f"the log has that action {number} began to write {shown}, and not that it ended"
+        end = f"provd action end {number} --outcome {run.outcome}"
+        until = "where it is open: it ended as failed if the daemon could write that"
+        if run.unreachable:
+            until = "what rests on it is dirty until then; 10 s after its start a daemon ends it as failed"
+        start = "provd start && " if run.unreachable else ""
+        hint = steps.because(f"{start}{end}", until)
+    output.complain(f"{told}: {run.lost}", hint)
     return code or codes.REFUSED
 
 
@@ -287,9 +301,9 @@ def _tell(run: _Run) -> None:
         output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
     if len(newest) > _SHOWN:
         output.note(f"  and {len(newest) - _SHOWN} more: provd since {output.printable(run.clock)}")
-    dirty = [key for key, verdict in run.verdicts.items() if verdict.get("verdict") == "dirty"]
-    if dirty:
-        output.note(f"  dirty now: {output.printable(output.some(dirty, _SHOWN))}")
+    for when, keys in changed.when_dirty(run.verdicts, run.changes, run.held.ids[0]).items():
+        if keys:
+            output.note(f"  {when}: {output.printable(output.some(keys, _SHOWN))}")
     if newest and run.only_below:
         output.note(f"  only what is watched below here was looked at: {_within(run)}")
     if newest and not run.alone:

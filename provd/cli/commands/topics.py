@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.shell_completion import CompletionItem
 
-from provd.cli import output, steps
+from provd.cli import helptext, output, steps
 from provd.cli.command import Command, Usage, nearest
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ _DEPENDENCIES: Final = """\
 Dependencies: what an entry rests on. It is fresh while all of them are.
 
   file:PATH     what reading PATH gives, links followed. Missing is an answer,
-                too: dirty when the file appears. PATH alone means the same
+                too: dirty when the file appears. PATH alone means the same.
+                A FIFO, socket or device, and what proc and sysfs hold, has no
+                content to compare: what rests on it is never fresh
   dir:PATH      the names and types directly inside
   names:GLOB    which paths match, and their types
   glob:GLOB     those, and their contents
@@ -82,9 +84,9 @@ Dependencies: what an entry rests on. It is fresh while all of them are.
   entry:KEY     another entry: its version, and it is only as good as that is
 
 A relative path means what it means in the current directory. Globs know * ?
-[..] [!..] ** (quote them); a leading dot is matched only by a dot. .git/ is
-left out of sets, unless a dependency lies in it or the root has other rules.
-Write file: before a name that has a colon: file:a:b.
+[..] [!..] ** (quote them), and no braces; a leading dot is matched only by a
+dot. .git/ is left out of sets, unless a dependency lies in it or the root has
+other rules. Write file: before a name that has a colon: file:a:b.
 
   provd put api --value-file api.md --sums sums          # as it was read
   provd put conf --value none --dep file:my.conf --as-of-now    # its absence
@@ -116,12 +118,14 @@ def _offered(context: click.Context, parameter: click.Parameter, incomplete: str
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-@click.command("help", cls=Command, examples=("provd help put", "provd help action end", "provd help exit-codes"))
+@click.command("help", cls=Command, examples=("provd help put", "provd help --all put", "provd help exit-codes"))
 @click.argument("words", metavar="[COMMAND|TOPIC]...", nargs=-1, shell_complete=_offered)
+@click.option("--all", "whole", is_flag=True, help="All that there is to tell of a command, however long.")
 @click.pass_context
-def help_(context: click.Context, words: tuple[str, ...]) -> int:
+def help_(context: click.Context, words: tuple[str, ...], whole: bool) -> int:
     """The help of a command, or on a topic: exit-codes, clocks, dependencies."""
     root = context.find_root()
+    root.meta[helptext.WHOLE] = whole
     if not words:
         output.line(root.get_help())
         output.line("\n" + "\n".join(f"provd help {topic:<13} {text}" for topic, (text, _) in TOPICS.items()))

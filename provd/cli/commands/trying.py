@@ -88,7 +88,7 @@ def _scratch(*, keep: bool) -> Iterator[str]:
     except OSError as error:
         raise Failure(
             f"no scratch directory can be made: {error}",
-            f"df -h {shlex.quote(os.environ.get('TMPDIR') or '/tmp')}  # $TMPDIR may name a place with more room",  # noqa: S108
+            f"df -h {output.quoted(os.environ.get('TMPDIR') or '/tmp')}  # $TMPDIR may name a place with more room",  # noqa: S108
         ) from None
     home = os.path.realpath(home)
     try:

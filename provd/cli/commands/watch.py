@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provd import hello
-from provd.cli import output, steps
+from provd.cli import output
 from provd.cli.command import Command, Failure, Group, connected, given, json_option
 from provd.cli.given import names
 from provd.cli.given.looking import real_path
@@ -101,6 +101,12 @@ def _tell_added(root: Json, found: list[Json]) -> None:
         output.line(f"  ignored: {output.printable(', '.join(map(str, rules)))}")
     for text in roots.uncovered(root, "  ", found):
         output.line(text)
+    if roots.is_kernels(root):
+        what = "the kernel's files and devices are never read, so what rests on one is unknown"
+        remove = f"provd watch rm {permissions.quoted(local_path(root['path']))}"
+        output.warn(
+            f"{output.name(root['path'])}: {what}", f"{remove}  # dir: and names: are answered by reading anyway"
+        )
 
 
 def _headline(root: Json) -> str:
@@ -156,13 +162,12 @@ def _tell_removed(client: Client, path: bytes, left: list[bytes]) -> None:
 
 
 def _advised(error: RpcError, path: bytes, watched: list[bytes]) -> RpcError:
-    """The refusal to remove what is no root, with the root that it lies in."""
+    """The refusal to remove what is no root, with the root that it lies in: to remove that was not meant."""
     if error.code != "root.missing":
         return error
     holder = hello.holding(watched, real_path(path))
-    inside = "" if holder is None else f"provd watch rm {permissions.quoted(holder)}  # the root that it lies in"
-    hint = steps.ways(inside, "provd watch ls  # lists the roots")
-    return hints.Advised(error.code, error.message, hint, error.data)
+    message = error.message if holder is None else f"{error.message}, it lies in {output.name_of(holder)}"
+    return hints.Advised(error.code, message, "provd watch ls  # lists the roots", error.data)
 
 
 @watch.command(cls=Command, examples=("provd watch ls --json",))

@@ -16,6 +16,7 @@ from provd.cli import output
 from provd.cli.command import Command, connected, json_option, root_option, scope_option
 from provd.cli.given import asking, names
 from provd.cli.given.exact import ExactClient, exact_json
+from provd.cli.screens import birth
 from provd.cli.screens.story import Story
 from provd.cli.screens.timeline import Timeline
 from provd.cli.words import account, causes, nothing, records
@@ -35,6 +36,8 @@ _REASONS: Final = 3
 _PAGE: Final = 5000
 _LOOKED_AT: Final = 16
 """Dependencies of which it is asked whether they are watched."""
+_SEEN: Final = 64
+"""Files at fault that are read once more, in the log's own algorithm."""
 _STORIES: Final = 8
 """Entries below whose own stories are read."""
 _NEWEST: Final = 5000
@@ -104,6 +107,8 @@ def _followed(client: Client, answer: Json, manner: Json, as_json: bool) -> tupl
             _lead(story, fault, fault.name, below)
     if answer.get("deps") and answer.get("clock_of_entry"):
         story.followed = True
+        if not as_json:
+            _see(client, answer, story)  # before the log is read, so that all that led to it is in there
         _read(client, answer, story, as_json)
         if not as_json:
             _look(client, answer, story)
@@ -142,7 +147,7 @@ class _Below:
 def _lead(story: Story, fault: Cause, dep: str, below: _Below) -> None:
     """Tells the story of what made the entries below dirty, as far as the log knows which record that was."""
     touched = [cause.item["mutation"] for cause in fault.below if isinstance(cause.item.get("mutation"), dict)]
-    if touched:
+    if touched or any(cause.item.get("why") in birth.CONTENT for cause in fault.below):
         story.lead(touched, dep, fault.name, below.story(causes.key_of(fault.item)))
     for cause in fault.below:
         _lead(story, cause, dep, below)
@@ -182,9 +187,21 @@ def _read(client: Client, answer: Json, story: Story, as_json: bool) -> None:
         story.reasons[f"the log could not be read: {error.message}"] = None
 
 
+def _see(client: Client, answer: Json, story: Story) -> None:
+    """Asks what is there now of what is at fault, in the log's own algorithm, where the verdict does not tell."""
+    paths = birth.to_read(answer)[:_SEEN] if story.turn.fresh_once else []
+    if not paths:
+        return
+    try:
+        found = client.call("deps.snapshot", deps=[names.file(wire_path(path)) for path in paths])["digests"]
+    except RpcError:
+        return
+    story.turn.now |= {path: item["digest"] for path, item in zip(paths, found, strict=True) if item["digest"]}
+
+
 def _look(client: Client, answer: Json, story: Story) -> None:
     """Asks whether the log would have anything at all of what changed and no record tells of."""
-    for name, base in islice(story.bases_born(), _LOOKED_AT):
+    for name, base in islice(story.bases_untouched(), _LOOKED_AT):
         try:
             page = client.call("log.since", clock=answer["clock_of_entry"], limit=1, paths=[wire_path(base)])
         except RpcError:

@@ -63,7 +63,10 @@ class _Dependency(click.types.StringParamType):
         if colon and kind == "object":
             return []
         kinds = [f"{word}:" for word in _KINDS if incomplete and word.startswith(incomplete)]
-        return [CompletionItem(word) for word in kinds] or [CompletionItem(incomplete, type="file")]
+        if kinds:
+            return [CompletionItem(word) for word in kinds]
+        before = f"{kind}:" if colon and kind in _KINDS else ""
+        return [CompletionItem(incomplete.removeprefix(before), type="file", help=before)]
 
 
 def program(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001

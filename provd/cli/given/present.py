@@ -7,6 +7,7 @@ from here, or not in a moment, is left to it.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, Final
 
@@ -14,12 +15,17 @@ from provd.cli import output
 from provd.cli.command import Usage
 from provd.cli.given import names
 from provd.cli.given.looking import Seen, look
-from provd.client import WirePath, local_path
+from provd.client import ProvdUnreachable, RpcError, WirePath, local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
+
+    from provd.client import Client
 
 _DIRECTORY_KINDS: Final = frozenset({b"dir", b"tree"})
+_BRACES: Final = re.compile(rb"\{.*,.*\}")
+_OF_NOTHING: Final = "xxh3:99aa06d3014798d86001c324468d497f"
+"""The digest of the empty set, which is that of no bytes."""
 _UNSEEN: Final = Seen(None, None)
 _SORTS: Final = (
     (stat.S_ISREG, "a file"),
@@ -49,8 +55,31 @@ def check(deps: Sequence[str]) -> None:
         raise Usage(f"--dep {word}:{shown}: it is {sort}, no directory", hint)
 
 
-def remarks(deps: Sequence[str]) -> Iterator[str]:
-    """What is said of dependencies, as they were typed, that may not mean what was meant: a line each."""
+def unmatched(client: Client, deps: Sequence[str]) -> frozenset[str]:
+    """The patterns among dependencies, as they were typed, that match nothing now; asks the daemon where there are any.
+
+    Only names are listed for it. What cannot be told is left out.
+    """
+    told = [(dep, *names.parts(os.fsencode(dep))) for dep in deps]
+    patterns = {dep: names.dependency(os.fsdecode(b"names:" + rest)) for dep, kind, rest in told if _is_set(kind, rest)}
+    if not patterns:
+        return frozenset()
+    try:
+        found = client.call("deps.snapshot", deps=list(patterns.values()))["digests"]
+    except (ProvdUnreachable, RpcError):  # it was to be of help, and the answer has been given
+        return frozenset()
+    return frozenset(dep for dep, item in zip(patterns, found, strict=True) if item.get("digest") == _OF_NOTHING)
+
+
+def _is_set(kind: bytes, rest: bytes) -> bool:
+    return kind in names.PATTERN_KINDS and rest != b""
+
+
+def remarks(deps: Sequence[str], empty: Container[str] = ()) -> Iterator[str]:
+    """What is said of dependencies, as they were typed, that may not mean what was meant: a line each.
+
+    `empty`: the patterns among them that match nothing.
+    """
     raws = list(map(os.fsencode, deps))
     named = [(raw, *names.parts(raw)) for raw in raws]
     places = {raw: _literal(rest) if kind in names.PATTERN_KINDS else rest for raw, kind, rest in named if rest}
@@ -66,6 +95,9 @@ def remarks(deps: Sequence[str]) -> Iterator[str]:
                 yield f"{told}: there is no directory {output.name_of(where)} yet"
             elif sort not in {None, "a directory"}:
                 yield f"{told}: {output.name_of(where)} is {sort}, so nothing can match"
+            elif os.fsdecode(raw) in empty:
+                braces = "; braces are signs as any other: a --dep for each way" if _BRACES.search(rest) else ""
+                yield f"{told} matches nothing now: the first match will make it dirty{braces}"
         elif kind == b"file":
             if seen.loops:
                 yield f"{told} is a link that leads to itself, so it has no content"

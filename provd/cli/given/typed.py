@@ -31,6 +31,12 @@ class Typed:
     certain: bool = True
     """Whether it has neither a quote that was closed nor a backslash at its end."""
 
+    @property
+    def option(self) -> str:
+        """What stands before an option's value in the last word, as `--dep=`; empty where that is no such word."""
+        name, equals, _ = self.word.partition("=")
+        return name + equals if equals and name.startswith("--") else ""
+
 
 def take_apart(line: str, breaks: str = "") -> Typed:
     """The words of a line; `breaks`: what bash takes for the end of a word, besides spaces."""

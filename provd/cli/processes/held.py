@@ -37,7 +37,7 @@ class Held:
         self.client = client
         self.writes: list[Any] = params["writes"]
         self._at = at
-        self._params = params | {"hold": True} | ({"op": secrets.token_hex(16)} if self.writes else {})
+        self._params = params | {"hold": True, "op": secrets.token_hex(16)}
         self._wake = os.pipe()
         self._thread: threading.Thread | None = None
         self._gone = False
@@ -45,11 +45,11 @@ class Held:
         self.begun: Json = client.begin(**self._params)
         self.ids: list[int] = [self.begun["id"]]
         """The action, and those as which it was begun anew where it could not be taken over."""
+        self.ended_by_others = False
+        """Whether it was found ended before its time, so that the log has nothing open that stands for it."""
 
     def watch(self) -> None:
         """From now on a daemon that ends is waited for, until `rest`. Signals stay for the main thread."""
-        if not self.writes:
-            return  # nothing is declared that could be lost
         self._thread = threading.Thread(target=self._follow, daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
@@ -58,14 +58,18 @@ class Held:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def rest(self) -> None:
-        """What was run has ended: there is one try more to reach a daemon, for some seconds."""
+        """What was run has ended: there is one try more to reach a daemon.
+
+        It takes some seconds where something was declared: else nothing is lost that is worth waiting for.
+        """
         if self._thread is None:
             return
         os.write(self._wake[1], b".")
         self._thread.join()
-        self._deadline = time.monotonic() + _PATIENCE
-        while self._gone and time.monotonic() < self._deadline:
-            self._take_over(_PAUSES[0])
+        self._deadline = time.monotonic() + (_PATIENCE if self.writes else 0)
+        while self._gone and not self._take_over(_PAUSES[0]):
+            if time.monotonic() >= self._deadline:
+                return
 
     def end(self, outcome: str) -> None:
         """The action has ended; raises ProvdUnreachable, RpcError where that could not be recorded."""
@@ -93,6 +97,7 @@ class Held:
         except RpcError as error:
             if error.code != "action.unknown" or outcome == "aborted" or not self.writes:
                 raise
+            self.ended_by_others = True
             # It was ended by somebody else, before what was run has ended: that wrote until now.
             told = {word: value for word, value in self._params.items() if word not in {"hold", "op", "if_usable"}}
             self.ids.append(self.client.call("action.record", **told, outcome=outcome)["id"])

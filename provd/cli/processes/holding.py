@@ -10,10 +10,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from provd import holders
+from provd import holders, reach
 from provd.cli import output
 from provd.cli.command import Failure
-from provd.cli.processes.process import STOPPED, next_step, runs, state
+from provd.cli.processes.process import STOPPED, next_step
 from provd.client import ProvdUnreachable
 from provd.holders import Written
 from provd.places import START_LOCK_NAME
@@ -60,7 +60,7 @@ def holding(lock: Written, rows: Iterable[str]) -> int | None:
         if len(words) < _COLUMNS or words[1] != "FLOCK" or not words[4].isdigit():
             continue
         at, _, inode = words[5].rpartition(":")
-        if inode == str(lock.inode) and (at == device or (words[4] == lock.pid and runs(int(lock.pid)))):
+        if inode == str(lock.inode) and (at == device or (words[4] == lock.pid and reach.runs(int(lock.pid)))):
             return int(words[4])
     return None
 
@@ -87,7 +87,7 @@ def bereft(error: ProvdUnreachable, held: Holder | None, socket: str) -> ProvdUn
     """The same, of kind `gone` and with what to do, where a daemon runs that had this socket and has it no more."""
     if held is None or held.socket != socket or error.kind not in NOBODY:
         return error
-    does = "is stopped" if state(held.pid) in STOPPED else "runs"
+    does = "is stopped" if reach.state(held.pid) in STOPPED else "runs"
     lost = "something else lies in place of its socket" if os.path.lexists(socket) else "its socket is gone"
     return ProvdUnreachable(f"process {held.pid} {does}, {lost}: {socket}", anew(held), "gone")
 

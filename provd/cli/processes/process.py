@@ -12,7 +12,8 @@ import select
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from provd.client import ProvdUnreachable
+from provd import reach
+from provd.reach import ProvdUnreachable
 
 if TYPE_CHECKING:
     from provd.client import Client
@@ -63,25 +64,11 @@ class Process:
         if self._handle is not None:
             ready, _, _ = select.select([self._handle], [], [], max(0.0, deadline - time.monotonic()))
             return bool(ready)
-        while runs(self.pid):
+        while reach.runs(self.pid):
             if time.monotonic() >= deadline:
                 return False
             time.sleep(NAP)
         return True
-
-
-def runs(pid: int) -> bool:
-    """Whether a process exists and is more than what its parent has not asked about yet."""
-    try:
-        os.getpgid(pid)  # needs no permission, as kill(pid, 0) does
-    except ProcessLookupError:
-        return False
-    return state(pid) not in {"Z", "X"}  # where nothing is told it ended just now, or the next look tells
-
-
-def state(pid: int) -> str:
-    """The letter that the system has for what a process does (`T` is stopped); empty where it is not told."""
-    return (_stat(pid) or [""])[0]
 
 
 def outside() -> int | None:
@@ -96,17 +83,8 @@ def outside() -> int | None:
             there = os.stat(_NAMESPACE.format(above))
             if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
                 return above
-        above = int((_stat(above) or ["", "0"])[1])
+        above = int((reach.stat_of(above) or ["", "0"])[1])
     return None
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of a process behind its name (proc(5): its state, its parent, ...); [] where they are not told."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].decode().split()
-    except OSError:
-        return []
 
 
 def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:
@@ -119,6 +97,6 @@ def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:
 
 def next_step(pid: int | None, otherwise: str) -> str:
     """What to do about a daemon's process that does not do what it was told: let it go on where it is stopped."""
-    if pid and state(pid) in STOPPED:
+    if pid and reach.state(pid) in STOPPED:
         return f"kill -CONT {pid}  # it is stopped, by a signal or a debugger: this lets it go on"
     return otherwise

@@ -5,10 +5,12 @@ Rule: a mutation is somebody's only where the log says so; what nobody declared 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli.words import records
+from provd.cli.screens import concern
+from provd.cli.words import causes, records, verdicts
 from provd.client import local_path, wire_path
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ Json = dict[str, Any]
 
 _PAGE: Final = 5000
 _CONTENT: Final = frozenset({"created", "modified", "deleted", "moved"})
+_NOW: Final = "dirty now"
+_OTHERWISE: Final = "dirty, by nothing that was seen to change meanwhile"
 
 
 @dataclass
@@ -40,14 +44,30 @@ class Changes:
         return [wire_path(path) for path in found]
 
     def newest(self) -> list[Json]:
-        """One mutation a path, the newest of each; `created` where it was made and then written."""
+        """One mutation a path, the newest of each; `created` where it was made and then written.
+
+        What was moved away afterwards is told where it is now: by its old path it is not there any more.
+        """
         told: dict[bytes, Json] = {}
         for mutation in self.mutations:
             path = local_path(mutation["path"])
+            if mutation.get("kind") == "moved" and mutation.get("from") is not None:
+                _follow(told, local_path(mutation["from"]), path, directory=mutation.get("size") is None)
             before = told.pop(path, None)
             made = before is not None and before.get("kind") == "created" and mutation.get("kind") == "modified"
             told[path] = mutation | {"kind": "created"} if made else mutation
         return list(told.values())
+
+
+def _follow(told: dict[bytes, Json], source: bytes, path: bytes, *, directory: bool) -> None:
+    """Takes away what is told of the `source` of a move, and of what lay in it tells by its new path."""
+    told.pop(source, None)
+    if not directory:
+        return
+    for old in [old for old in told if records.is_below(old, source)]:
+        if told[old].get("kind") != "deleted":
+            new = path + old[len(source) :]
+            told[new] = told.pop(old) | {"path": wire_path(new)}
 
 
 def since(client: Client, clock: str, within: list[WirePath], *, actions: Collection[int], declared: bool) -> Changes:
@@ -80,6 +100,47 @@ def alone(client: Client, clock: str, actions: Collection[int]) -> bool:
             if begun and record.get("id") not in actions and not record.get("writes"):
                 return False
     return True
+
+
+def when_dirty(told: dict[str, Json], changes: Changes, begun: int) -> dict[str, list[str]]:
+    """The keys of the verdicts `told` that are dirty, by words that say whether it is by what changed.
+
+    `changes` is what happened since the record `begun`, with which an action began. What nothing touched since was
+    dirty before, or something changed it that the log did not see.
+    """
+    dirty = {key: verdict for key, verdict in told.items() if verdict.get("verdict") == "dirty"}
+    found: dict[str, list[str]] = {_NOW: [], _OTHERWISE: []}
+    for key in dirty:
+        found[_NOW if _touched(key, dirty, changes, begun, set()) else _OTHERWISE].append(key)
+    return found
+
+
+def _touched(key: str, dirty: dict[str, Json], changes: Changes, begun: int, seen: set[str]) -> bool:
+    """Whether something at fault of an entry, or of one that it rests on, was touched since."""
+    seen.add(key)
+    for item in dirty[key].get("evidence") or []:
+        record = item["mutation"] if isinstance(item.get("mutation"), dict) else {}
+        below = causes.key_of(item) if str(item.get("why")).startswith("entry-") else ""
+        if below in dirty:
+            touched = below not in seen and _touched(below, dirty, changes, begun, seen)
+        elif record.get("type") == "action" and item.get("why") != "written":  # to declare a path changes nothing
+            touched = record["seq"] >= begun and _changed(item, changes)
+        else:
+            touched = bool(record) and record["seq"] >= begun
+        if touched:
+            return True
+    return verdicts.more(dirty[key]) > 0 and bool(changes.mutations)
+
+
+def _changed(item: Json, changes: Changes) -> bool:
+    """Whether something changed at the path that an item of evidence names, above or below it."""
+    there = concern.path_of(item, None)
+    if there is None or not changes.mutations or there[0] == b"glob":  # its members may be links
+        return bool(changes.mutations)
+    base = concern.Dependency(*there).base
+    bases = {base, os.path.realpath(base)}
+    places = [place for mutation in changes.mutations for place in records.places(mutation)]
+    return any(records.overlap(place, base) for place in places for base in bases)
 
 
 def _named(mutation: Json, paths: set[bytes]) -> bool:

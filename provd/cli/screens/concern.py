@@ -147,6 +147,10 @@ class Ground:
             case _:
                 return True
 
+    def strange(self, place: bytes) -> bool:
+        """Whether what the daemon found to be about `bases` lies at none of them: it came to it through a link."""
+        return not self._near and all(answer is None for answer in self._answers({"kind": "created"}, place))
+
     def names(self, record: Json) -> bool:
         """Whether a mutation, of whatever place, changed one of the paths rested on."""
         return any(answer for path in records.places(record) for answer in self._answers(record, path))

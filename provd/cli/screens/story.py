@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from provd.cli.screens.birth import CONTENT
 from provd.cli.screens.concern import Dependency, Ground, path_of, root_of
 from provd.cli.screens.turn import Event, Past, Turn
 from provd.cli.words import records, verdicts
@@ -23,7 +24,6 @@ SHOWN: Final = 50
 """Records that the story names, the newest."""
 _PUTS: Final = 5
 """Earlier records of the entry itself that are named."""
-_CONTENT: Final = frozenset({"changed", "created", "deleted", "type-changed", "listing-changed"})
 
 
 class Story:
@@ -32,7 +32,7 @@ class Story:
     def __init__(self, answer: Json) -> None:
         self.ground = Ground(answer)
         self._past = Past()
-        self.turn = Turn(answer, self._past)
+        self.turn = Turn(answer, self.ground, self._past)
         self.count = 0
         self.reasons: dict[str, None] = {}
         """Why the log may not have all, beside gaps."""
@@ -133,19 +133,20 @@ class Story:
         """The record since which it is dirty, with the event where that is told; None where the log cannot tell."""
         moment = self.turn.moment()
         if moment is not None:
-            return None if self.turn.doubted() else (moment.seq, moment)
+            return None if self.turn.doubted() or self.turn.unseen() or self.turn.untold() else (moment.seq, moment)
         return (self.position, self.before) if self._born() and self.whole and not self.imported else None
 
     @property
     def position(self) -> int:
         """Where between the records it was put as it is: at the newest support of its version, else at that.
 
-        What was imported has its place where it came.
+        What was imported has its place where it came. Where the log's newest have no such record, it is at the newest
+        of the entry's own.
         """
         if self.imported and isinstance(record := self._answer.get("record"), int):
             return record
-        version = self._answer.get("version")
-        return self._position or (version if isinstance(version, int) else 0)
+        told = (self._position, self._answer.get("record"), self._answer.get("version"))
+        return next((position for position in told if isinstance(position, int) and position > 0), 0)
 
     @property
     def imported(self) -> bool:
@@ -169,13 +170,16 @@ class Story:
         return [verdicts.dependency(item) for item in self._born()]
 
     def _born(self) -> list[Json]:
-        if self.turn.moment() is not None:
+        if self.turn.fresh_once or self.turn.moment() is not None:
             return []
-        return [item for item in self._answer.get("evidence") or [] if item.get("why") in _CONTENT]
+        return [item for item in self._answer.get("evidence") or [] if item.get("why") in CONTENT]
 
-    def bases_born(self) -> Iterator[tuple[str, bytes]]:
-        """The paths of those, where they are known, by their names."""
-        for item in self._born():
+    def bases_untouched(self) -> Iterator[tuple[str, bytes]]:
+        """The paths, where they are known, of what no record since its put explains, by their names."""
+        unseen = set(self.turn.unseen()) if self.turn.fresh_once else set(self.born())
+        for item in self._answer.get("evidence") or []:
+            if verdicts.dependency(item) not in unseen:
+                continue
             if (there := path_of(item, root_of(self._answer))) is not None:
                 yield verdicts.dependency(item), Dependency(*there).base
 
@@ -190,7 +194,7 @@ class Story:
 
     def born_below(self) -> list[str]:
         """The entries that were dirty before this one was put."""
-        return [dep for dep, seq in self._below.items() if seq < self.position]
+        return [dep for dep, seq in self._below.items() if seq < self.position and not self.turn.fresh_once]
 
     def unsure_below(self) -> list[str]:
         """The entries of which nobody knows whether they were dirty before this one was put."""

@@ -27,6 +27,7 @@ _AGO: Final = 10
 """Columns for how long ago it was."""
 _BORN: Final = 3
 """Dependencies that are named as dirty at birth."""
+_NOBODY: Final = "when {} was changed nobody knows: the log has nothing of what is not watched"
 _SAID: Final = {
     "put": "put",
     "supported": "put again with the same value",
@@ -54,8 +55,10 @@ class Timeline:
         born = story.born()
         touched = story.newest()
         own = [event for event in story.own if event.seq != position]
-        # What was imported was read elsewhere, or before: which of the changes until then counts nobody knows.
-        before = [story.before] if story.before is not None and born and not story.imported else []
+        # What was imported was read elsewhere, or before: which of the changes until then counts nobody knows; nor
+        # where it may have been changed since, without a record.
+        told_of = born and story.whole and not story.imported
+        before = [story.before] if story.before is not None and told_of else []
         told = sorted([*own, *before, *touched], key=lambda event: event.seq)
         yield from self._left_out(story.own_count - len(story.own), "earlier puts")
         for event in told:
@@ -66,14 +69,15 @@ class Timeline:
         for event in told:
             if event.seq >= position:
                 yield from self._event(event, mine=event in own)
-        yield from self._remarks([*before, *touched], quiet=not touched and not born)
+        silent = not (born or story.turn.unseen() or story.turn.untold() or story.unsure_below())
+        yield from self._remarks([*before, *touched], quiet=silent and not touched)
 
     def _put(self, born: list[str]) -> Iterator[str]:
         """Its put as it is, with what it rests on."""
         answer = self._answer
-        said = " ".join([self._word(), *([by] if (by := account.by(answer)) else [])])
-        said += ", and imported" if self._story.imported else ""
         now = next((event.record for event in self._story.own if event.seq == self._story.position), {})
+        said = " ".join([self._word(now), *([by] if (by := account.by(answer)) else [])])
+        said += ", and imported" if self._story.imported else ""
         said += _superseding(now)
         yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
@@ -82,23 +86,24 @@ class Timeline:
                 head = f"{_spine()}   {output.symbol(word)} "
                 yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
 
-    def _word(self) -> str:
-        """Where it was put, in a word: how often is a count of its puts there, and not of imports."""
+    def _word(self, record: Json) -> str:
+        """What was done to it last, and where: how often is a count of its puts there, and not of imports."""
         if not self._story.imported:
-            return "put"
+            return "confirmed" if record.get("confirmed") else "put"
         return "put here" if self._answer.get("made_here") else "put elsewhere"
 
     def _birth(self, born: list[str]) -> Iterator[str]:
         """Whether it was dirty before it was put, as far as that can be told."""
-        sure = "it was dirty before it was put, as far as the log knows"
+        known = "" if self._story.turn.dirty_once else ", as far as the log knows"
+        sure = f"it was dirty before it was put{known}"
+        yield from self._unseen()
         unseen = "no record since it was put tells of a change"
         if born and self._story.imported:
             yield f"{_some(born)} is not what was read where it was put"
-        elif born and not self._story.whole:
-            unwatched = [name for name in born if name in self._story.unwatched]
-            missed = [name for name in born if name not in self._story.unwatched]
+        elif born and not self._story.whole and not self._story.turn.dirty_once:
+            unwatched, missed = self._parted(born)
             if unwatched:
-                yield f"when {_some(unwatched)} was changed nobody knows: the log has nothing of what is not watched"
+                yield _NOBODY.format(_some(unwatched))
             if missed:
                 yield f"{unseen}: {_some(missed)} was changed before that, or while nobody looked"
         elif born:
@@ -106,11 +111,27 @@ class Timeline:
         if below := self._story.born_below():
             yield f"{sure}: so was {_some(below)}"
 
+    def _unseen(self) -> Iterator[str]:
+        """What was changed since it was put without a record that tells of it."""
+        unwatched, missed = self._parted(self._story.turn.unseen())
+        if unwatched:
+            yield _NOBODY.format(_some(unwatched))
+        if missed:
+            what = "differs" if len(missed) == 1 else "differ"
+            yield f"something that the log did not see changed it: {_some(missed)} {what} from what was put"
+
+    def _parted(self, deps: list[str]) -> tuple[list[str], list[str]]:
+        """Those of which the log has nothing since they are not watched, and the others."""
+        unwatched = self._story.unwatched
+        return [name for name in deps if name in unwatched], [name for name in deps if name not in unwatched]
+
     def _unsure(self) -> Iterator[str]:
         """What the log cannot tell of when it became dirty."""
         if self._doubted:
             places = _some([self._near(wire_path(place)) for place in self._doubted])
             yield f"which change made it dirty the log cannot tell: what {places} was when it was read is not known"
+        if untold := self._story.turn.untold():
+            yield f"which change made it dirty the log cannot tell: {_some(untold)} differs from what was put"
         if below := self._story.unsure_below():
             yield f"when {_some(below)} became dirty the log cannot tell"
 
@@ -160,6 +181,8 @@ class Timeline:
         told = _SAID.get(event, output.printable(event))
         if event == "put":
             told = f"version {record.get('version')} put"
+        elif record.get("confirmed"):
+            told = "confirmed: its sources were read again, and the value holds"
         elif record.get("archived"):
             told = "another value was imported into the archive"
         return told + _superseding(record)
@@ -173,6 +196,8 @@ class Timeline:
             return "the first change that this log has, from before it was imported"
         if event.seq < self._story.position:
             return "changed between reading and remembering"
+        if self._story.turn.left(event):
+            return "the newest change since it was put"
         if self._story.turn.sure(event):
             return "here it became dirty"
         undone = self._story.turn.undone(event)

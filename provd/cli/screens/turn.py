@@ -5,10 +5,13 @@ Rule: no record is taken for the one that may not be it.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli.given import names
+from provd.cli.screens import birth
+from provd.cli.screens.birth import ABSENT, LOGGED
 from provd.cli.screens.concern import Differing, Ground, root_of
 from provd.cli.words import causes, records, verdicts
 from provd.client import local_path, wire_path
@@ -18,9 +21,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_ABSENT: Final = "absent"
-_LOGGED: Final = "xxh3:"
-"""The algorithm of the log's own digests."""
+_NEWEST: Final = 16
+"""Changes of one path, the newest, among which that is looked for which left what is there now."""
 _NOBODY: Final = {"unknown": True}
 
 
@@ -84,7 +86,7 @@ class Past:
 
     def several(self, place: bytes, seq: int) -> bool:
         """Whether it held more than one content before that record, as far as can be told."""
-        seen = [digest for number, digest in self._backwards(place) if number < seq and digest != _ABSENT]
+        seen = [digest for number, digest in self._backwards(place) if number < seq and digest != ABSENT]
         unknown = seen.count(None) + (bool(seen) and place not in self._begun)
         return len(set(seen) - {None}) + unknown > 1
 
@@ -96,18 +98,19 @@ def state(record: Json, place: bytes) -> str | None:
     """What a mutation left at a place that it names: a digest or `absent`; None where that is not known."""
     named = records.places(record)
     if record.get("kind") == "deleted" or (place in named and place != named[0]):
-        return _ABSENT
+        return ABSENT
     return record.get("digest")
 
 
 class Turn:
     """Since when what an entry rests on is another than it was: the first record that changed what is at fault.
 
-    A digest that the client read may be of any content that was there before the put. Where it is of another algorithm
+    Where it is known to have been fresh at its put, it was then as it is kept, and only what came later counts. Else a
+    digest that the client read may be of any content that was there before the put: where it is of another algorithm
     than the log's, and there were several, no record is known to be the one.
     """
 
-    def __init__(self, answer: Json, past: Past) -> None:
+    def __init__(self, answer: Json, whole: Ground, past: Past) -> None:
         faults = {
             verdicts.dependency(item)
             for item in answer.get("evidence") or []
@@ -118,6 +121,13 @@ class Turn:
         others = [item for item in deps if names.named(item) not in self._differing.told]
         self._others = Ground(answer | {"deps": others})
         self.ground = Ground(answer | {"deps": deps})
+        self._whole = whole
+        self._faults = birth.faults(answer, whole)
+        self._verdict = answer.get("born")
+        self._links = {place: path for fault in self._faults for place, path in fault.links.items()}
+        self._alone = len(answer.get("deps") or []) == 1
+        self.now = birth.now_told(answer)
+        """What is there now of what is at fault, by path, in the log's algorithm, as far as it is known."""
         self._shown = {d["digest"] for d in deps if d.get("kept") == "shown" and d.get("digest")}
         # Of a set whose members are named it is known what it held as it is kept: it was in order then.
         read = [d for d in deps if d.get("kept") == "read" and names.named(d) not in self._differing.told]
@@ -128,10 +138,12 @@ class Turn:
         self._past = past
         self._position = 0
         self._since: dict[bytes, Event] = {}
-        self._early: dict[bytes, list[Event]] = {}  # what changed it between the clock and the put
+        self._late: dict[bytes, deque[Event]] = {}  # all that changed it after the put, the newest of them
+        self._early: dict[bytes, deque[Event]] = {}  # what changed it between the clock and the put
         self._newest: dict[bytes, Event] = {}
         self._at_clock: dict[bytes, str | None] = {}  # the log's digests of then, of what changed since
         self._at_put: dict[bytes, str | None] = {}
+        self._found: dict[str, Event] | None = None  # the causes, once they were asked for
         self._restored: set[bytes] = set()
         self._undone: set[bytes] = set()
 
@@ -139,9 +151,9 @@ class Turn:
         """Takes a record that concerns the entry, in the log's order; `position` is that of its put."""
         record = event.record
         self._position = position
+        self._found = None
         if record.get("type") == "mutation":
-            passing = self._differing.passes_by(record) and not self._others.names(record)
-            if self.ground.bases and record.get("kind") != "attrib" and self.ground.touched(record) and not passing:
+            if self._concerned(record):
                 place = self._place(record)
                 known = event.known
                 if record.get("kind") == "moved":  # what is known of it is of its source
@@ -154,19 +166,49 @@ class Turn:
 
     def hashed(self, event: Event) -> None:
         """Takes what was learnt of a mutation's digest later."""
+        self._found = None
         if self._newest.get(self._place(event.record)) is event:
             self._judge(event)
 
     def moment(self) -> Event | None:
         """The record since which it is dirty; None where no record tells, or where it was dirty when it was put."""
+        if self.fresh_once:
+            told = self._since.get(b"")
+            found = [told] if told is not None and told.seq > self._position else []
+            return min([*found, *self._causes().values()], key=lambda event: event.seq, default=None)
         if any(self._born(place) for place in self._since):
             return None
-        early = [events[0] for place, events in self._early.items() if self._blames_early(place)]
+        early = [events[0] for place, events in self._early.items() if events and self._blames_early(place)]
         return min([*self._since.values(), *early], key=lambda event: event.seq, default=None)
 
     def doubted(self) -> list[bytes]:
         """The places that changed since the put, of which nobody knows whether they had changed before."""
+        if self.fresh_once:
+            return []
         return [place for place in self._since if self._doubts(place)]
+
+    @property
+    def fresh_once(self) -> bool:
+        """Whether it is known to have been fresh when it was put, or when it was proven since."""
+        return self._verdict == "fresh" or self.proven
+
+    @property
+    def dirty_once(self) -> bool:
+        """Whether the one thing that it rests on is known to have been another when it was put."""
+        return self._verdict == "dirty" and self._alone
+
+    def unseen(self) -> list[str]:
+        """What is another than when it was fresh, though no record since explains what is there."""
+        return [fault.name for fault in self._unexplained() if not self._is_open(fault)]
+
+    def untold(self) -> list[str]:
+        """What is another than when it was fresh, and which of the records since made it so is not known."""
+        return [fault.name for fault in self._unexplained() if self._is_open(fault)]
+
+    def left(self, event: Event) -> bool:
+        """Whether that is known of the record only: that it came last, and not that it was the first change."""
+        place = self._place(event.record)
+        return self.fresh_once and event in self._late.get(place, ()) and event is not self._since.get(place)
 
     def sure(self, event: Event) -> bool:
         """Whether what it rests on was shown to be in order just before that record."""
@@ -182,10 +224,12 @@ class Turn:
     def _was_at_put(self, place: bytes) -> str | None:
         """The log's digest of when it was put, where that can be compared with what is kept."""
         kept = self._read.digests.get(place, "")
-        return self._past.before(place, self._position) if kept.startswith(_LOGGED) or kept == _ABSENT else None
+        return self._past.before(place, self._position) if kept.startswith(LOGGED) or kept == ABSENT else None
 
     def _born(self, place: bytes) -> bool:
         """Whether it was another already when it was put, and never came back."""
+        if self.dirty_once:
+            return not (self._sure(place) or self.proven)
         was = self._was_at_put(place)
         return was is not None and was != self._read.digests.get(place) and not (self._sure(place) or self.proven)
 
@@ -194,6 +238,63 @@ class Turn:
         if place in self._since:
             return False
         return len(self._early[place]) == 1 or not self._is_read(place) or self._was_at_put(place) is not None
+
+    def _concerned(self, record: Json) -> bool:
+        """Whether a mutation changed what is at fault, as far as its path tells."""
+        if not self.ground.bases or record.get("kind") == "attrib":
+            return False
+        if self._differing.passes_by(record) and not self._others.names(record):
+            return False
+        return self.ground.names(record) or all(map(self._whole.strange, records.places(record)))
+
+    def _causes(self) -> dict[str, Event]:
+        """The record that made it so, of each dependency at fault of which one is known."""
+        if self._found is not None:
+            return self._found
+        events = [event for place in {*self._late, *self._early} if (event := self._cause(place)) is not None]
+        events.sort(key=lambda event: event.seq)
+        found = {
+            fault.name: next((event for event in events if fault.concerned(event.record)), None)
+            for fault in self._faults
+        }
+        self._found = {name: event for name, event in found.items() if event is not None}
+        return self._found
+
+    def _cause(self, place: bytes) -> Event | None:
+        """Of what changed a place that was as it is kept: the record that made it another, where that is known.
+
+        What was there then the log may not know by its own algorithm; then it is the one that left what is there now.
+        """
+        now = self.now.get(place)
+        late = self._late.get(place)
+        if not late:  # recorded before the put, it may have happened after what it rests on was read
+            early = self._early.get(place, ())
+            return next((event for event in reversed(early) if now and state(event.record, place) == now), None)
+        if _comparable(self.ground.digests.get(place)) or _comparable(self._at_put.get(place)):
+            return self._since.get(place)
+        if now is None:
+            return late[-1]
+        return next((event for event in reversed(late) if state(event.record, place) == now), None)
+
+    def _unexplained(self) -> list[birth.Fault]:
+        if not self.fresh_once:
+            return []
+        causes = self._causes()
+        return [fault for fault in self._faults if fault.name not in causes]
+
+    def _is_open(self, fault: birth.Fault) -> bool:
+        """Whether a record may be the one that made it so, though it does not tell what it left."""
+        if fault.strays:
+            return True
+        newest = next((event for event in self._newest.values() if event.seq == fault.newest), None)
+        if fault.newest > self._position and not (newest is not None and fault.concerned(newest.record)):
+            return True  # the daemon knows of more than was understood here
+        late = {place: events for place, events in self._late.items() if events}
+        return any(
+            (state(event.record, place) is None or place not in self.now) and fault.concerned(event.record)
+            for place, events in {**self._early, **late}.items()
+            for event in events
+        )
 
     def _doubts(self, place: bytes) -> bool:
         event = self._since[place]
@@ -215,27 +316,42 @@ class Turn:
         early = event.seq < self._position
         was = (self._at_clock if early else self._at_put).get(place)
         if now is not None and now in {kept, was}:
-            found = self._early.pop(place, []) if early or now == kept else []
-            if not early and place in self._since:
-                found.append(self._since.pop(place))
-            if any(other is not event for other in found):
-                self._undone.add(place)
-            if now == kept:
-                self._restored.add(place)
+            self._restore(event, place, early=early, exact=now == kept)
         elif early:
-            events = self._early.setdefault(place, [])
-            if event.same and event in events:
-                events.remove(event)
-            elif not event.same and event not in events:
-                events.append(event)
-            if not events:
-                del self._early[place]
-        elif event.same:
-            if self._since.get(place) is event:
-                del self._since[place]
+            _note(self._early.setdefault(place, deque()), event)
         else:
-            self._since.setdefault(place, event)
+            _note(self._late.setdefault(place, deque(maxlen=_NEWEST)), event)
+            if not event.same:
+                self._since.setdefault(place, event)
+            elif self._since.get(place) is event:
+                del self._since[place]
+
+    def _restore(self, event: Event, place: bytes, *, early: bool, exact: bool) -> None:
+        """What changed it is undone; what is not `exact`ly as it is kept is as it was on this side of the put."""
+        found = list(self._early.pop(place, ())) if early or exact else []
+        if not early and place in self._since:
+            found.append(self._since.pop(place))
+            self._late.pop(place, None)
+        if any(other is not event for other in found):
+            self._undone.add(place)
+        if exact:
+            self._restored.add(place)
 
     def _place(self, record: Json) -> bytes:
         named = records.places(record)
+        if self.fresh_once:
+            named = [self._links.get(path, path) for path in named]
         return next((path for path in named if path in self.ground.digests), named[0] if named else b"")
+
+
+def _note(events: deque[Event], event: Event) -> None:
+    """Keeps a change of a place, or takes it away where its digest shows now that it was none."""
+    if event.same and event in events:
+        events.remove(event)
+    elif not event.same and event not in events:
+        events.append(event)
+
+
+def _comparable(digest: str | None) -> bool:
+    """Whether a digest compares with those of the log."""
+    return digest is not None and (digest == ABSENT or digest.startswith(LOGGED))

@@ -65,15 +65,22 @@ def origin(verdict: Json) -> Iterator[str]:
 
 
 def by(verdict: Json) -> str:
-    """Who put an entry, and how often."""
+    """Who put or confirmed an entry, and how often that was done."""
     facts = []
     if verdict.get("session") is not None:
         facts.append(f"by session {output.printable(str(verdict['session']))}")
     if verdict.get("turn") is not None:
         facts.append(f"turn {output.printable(str(verdict['turn']))}")
-    if isinstance(supports := verdict.get("supports"), int) and supports > 1:
-        facts.append(f"{supports} times")
-    return ", ".join(facts)
+    confirms = records.number(verdict, "confirms")
+    puts = records.number(verdict, "supports") - confirms
+    if not confirms and puts > 1:
+        facts.append(_times(puts))
+    counted = f"(put {_times(puts)}, confirmed {_times(confirms)})" if confirms else ""
+    return " ".join(filter(None, (", ".join(facts), counted)))
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def ground(verdict: Json, indent: str) -> Iterator[str]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TAKE_CLOCK: Final = "c=$(provd clock)  # before it is read, then --fetched-at $c; for files --sums needs no clock"
 LOOK_AGAIN: Final = "c=$(provd clock)  # then look again, and --fetched-at $c"
+LISTS: Final = "the keys that are there; provd put keeps another"
+"""What `provd ls` is good for where there is no entry of a key."""
 _VERSIONS: Final = "provd version  # the daemon is of another version than this command\nprovd restart  # ends that"
 _REFUSED: Final = {
     "-32601": _VERSIONS,  # no such method
@@ -46,9 +48,9 @@ _NEXT: Final = {  # by why, where the daemon's hint needs no other words than it
     **dict.fromkeys(("written", "gap", "entry-replaced", "entry-revoked"), _CLOCK),
     "moving": "provd check KEY",
     "namespace": "provd start --state DIR",
-    "no-entry": "provd put KEY --sums SUMS --value-file FILE",
 }
 _WHY: Final = {
+    "no-entry": f"provd ls  # {LISTS}",
     "touched": f"{_CLOCK}  # it was written since the last one: read it again and put it anew, with --fetched-at $c",
     "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
     "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",
@@ -59,6 +61,9 @@ _UNPROVEN_ENTRY: Final = (
     "c=$(provd clock)  # then get that entry, since its version is not known, and put with --fetched-at $c"
 )
 _UNPROVEN_UNREAD: Final = "provd check KEY  # nothing was read: ask without --no-revalidate"
+_SPECIAL: Final = "a special file"
+"""How the daemon's words on what is never opened begin."""
+_NEVER: Final = "provd help dependencies  # what rests on that is never fresh: depend on what has content"
 _UNREAD: Final = frozenset({"unproven", "unreadable"})
 _ENTRY: Final = frozenset({"entry-missing", "entry-dirty", "entry-unknown"})
 _OPEN: Final = re.compile(r"end action (\d+), ")
@@ -118,6 +123,8 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
         return _UNPROVEN_ENTRY
     if why in _UNREAD and (shut := denied(item, f"then {'put it again' if why == 'unproven' else 'ask again'}")):
         return shut
+    if why == "unreadable" and (look := _unreadable(item)):
+        return look
     if why == "unproven":
         return unproven_again([item])
     if why in _WHY:
@@ -126,9 +133,27 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
     if why == "written" and (begun := _OPEN.match(told)) is not None:
         return steps.because(f"provd action end {begun[1]}", told[begun.end() :])
     if why in _ENTRY and str(item.get("dep")).startswith("entry:"):
-        return steps.pasteable(told, f"provd why {output.quoted(str(item['dep']).removeprefix('entry:'))}")
+        key = str(item["dep"]).removeprefix("entry:")
+        if why == "entry-missing":
+            return put_first([key])
+        return steps.pasteable(told, f"provd why {output.quoted(key)}")
     command = _NEXT.get(why, steps.MORE)
     return steps.pasteable(f"{told}, with --fetched-at $c" if command == _CLOCK and told else told, command)
+
+
+def put_first(keys: Sequence[str]) -> str:
+    """What to do where an entry rests on others, of which there are none under these keys."""
+    return f"provd ls  # the keys that are there: put {output.printable(output.some(list(keys), _FEW))} first"
+
+
+def _unreadable(item: dict[str, Any]) -> str:
+    """What to do about a path that cannot be read, and not for permission; empty where none is named."""
+    kind, path = names.parts(names.named(item)) if item.get("dep") is not None else (b"", b"")
+    if str(item.get("detail") or "").startswith(_SPECIAL):
+        return _NEVER
+    if kind not in names.PATH_KINDS - names.PATTERN_KINDS or not path.startswith(b"/"):
+        return ""
+    return steps.because(f"ls -ld {permissions.quoted(path)}", str(item.get("hint") or "what is there"))
 
 
 def unproven_again(items: Sequence[dict[str, Any]], then: str = "put") -> str:

@@ -5,11 +5,11 @@ Rule: whatever makes the entry less than it seems is told.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from provd.cli import output
 from provd.cli.given import present
-from provd.cli.words import hints
+from provd.cli.words import hints, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from provd.client import WirePath
 
 Json = dict[str, Any]
+
+_SHOWN: Final = 3
 
 
 class Remark(NamedTuple):
@@ -45,8 +47,23 @@ def warnings(answer: Json, *, without_provenance: bool) -> Iterator[Remark]:
     verdict = answer.get("verdict")
     word = verdict.get("verdict") if isinstance(verdict, dict) else verdict
     if word not in (None, "fresh") and not without_provenance:
-        reason = f" ({verdict['why']})" if isinstance(verdict, dict) and verdict.get("why") else ""
-        yield Remark(f"it is {word} at birth{reason}", f"provd why {output.quoted(str(answer.get('key', 'KEY')))}")
+        why = str(verdict.get("why") or "") if isinstance(verdict, dict) else ""
+        told = next((verdicts.reason(item) for item in _evidence(answer).values() if item.get("why") == why), why)
+        reason = f" ({told})" if told else ""
+        missing = _missing(answer)
+        if missing:
+            reason += f": there is no entry {output.printable(output.some(missing, _SHOWN))}"
+        hint = hints.put_first(missing) if missing else f"provd why {output.quoted(str(answer.get('key', 'KEY')))}"
+        yield Remark(f"it is {word} at birth{reason}", hint)
+
+
+def _missing(answer: Json) -> list[str]:
+    """The keys of entries that it rests on, and of which there are none."""
+    return [
+        name.removeprefix("entry:")
+        for name, item in _evidence(answer).items()
+        if item.get("why") == "entry-missing" and name.startswith("entry:")
+    ]
 
 
 def unproven(answer: Json) -> Iterator[Remark]:

@@ -14,7 +14,7 @@ from provd import hello
 from provd.cli import output, steps
 from provd.cli.given import looking, names
 from provd.cli.given.looking import real_path
-from provd.cli.words import permissions
+from provd.cli.words import hints, permissions
 from provd.client import ProvdUnreachable, RpcError, WirePath, local_path, wire_path
 
 if TYPE_CHECKING:
@@ -27,9 +27,11 @@ Json = dict[str, Any]
 _SHOWN: Final = 3
 _ASKED: Final = 20
 """Roots that are asked whether they hold entries."""
+_FIRST: Final = 1000
+"""Entries that are looked through for a key that is in none of those."""
 _KEEP: Final = "provd put --help  # keeps an entry here"
 _USUAL: Final = "global"
-"""The scope that the documents name; nobody lists all that there are."""
+"""The scope that the documents name."""
 
 
 def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Json) -> None:
@@ -51,16 +53,29 @@ def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Js
 
 
 def _elsewhere(client: Client, key: str, place: Json) -> list[str]:
-    """The options that name where else a key has an entry, of the watched roots and the usual scope; none is judged."""
+    """The options that name where else a key has an entry; none is judged.
+
+    Asked are the watched roots and the usual scope, else the first of all entries, wherever they live.
+    """
     places: list[Json] = [{"root": wire_path(root)} for root in names.watched(client)[:_ASKED]]
     try:
         found = [other for other in (*places, {"scope": _USUAL}) if other != place and _has(client, key, other)]
+        found = found or [other for other in _anywhere(client, key) if other != place]
     except (ProvdUnreachable, RpcError):  # it was to be of help, and the answer has been given
         return []
     return [
-        f"--scope {other['scope']}" if "scope" in other else f"--root {output.quoted(_local(other['root']))}"
+        f"--scope {output.quoted(str(other['scope']))}"
+        if "scope" in other
+        else f"--root {output.quoted(_local(other['root']))}"
         for other in found
     ]
+
+
+def _anywhere(client: Client, key: str) -> list[Json]:
+    """Where a key has an entry, of the first some that there are: no request tells which scopes there are."""
+    told = client.call("entry.export", all=True, limit=_FIRST)["entries"]
+    there = [item for item in told if item.get("key") == key and item.get("standing") == "active"]
+    return [{name: item[name] for name in ("root", "scope") if name in item} for item in there]
 
 
 def _has(client: Client, key: str, place: Json) -> bool:
@@ -132,7 +147,7 @@ def _listing(place: Json) -> str:
         listing = f"provd ls --scope {output.quoted(str(place['scope']))}"
     else:
         listing = f"provd ls --root {permissions.quoted(local_path(place['root']))}"
-    return steps.because(listing, "the keys that are there; provd put keeps another")
+    return steps.because(listing, hints.LISTS)
 
 
 def _next(client: Client, place: Json, elsewhere: list[str]) -> str:

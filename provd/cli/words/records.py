@@ -83,7 +83,8 @@ def what(record: Json, known: str | None = None) -> str:
             version = version_of(record)
             if record.get("event") == "late" or record.get("archived"):  # the number is not that of what came
                 version = f"into the archive, {version} stands" if record.get("version") else "into the archive"
-            return " ".join(filter(None, (shown.get("event", "?"), shown.get("key", "?"), version, "in", place)))
+            event = "confirmed" if record.get("confirmed") else shown.get("event", "?")
+            return " ".join(filter(None, (event, shown.get("key", "?"), version, "in", place)))
         case "coverage":
             why = f": {shown['why']}" if record.get("why") else ""
             return f"{shown.get('path', '?')} {shown.get('coverage', '?')}{why}"

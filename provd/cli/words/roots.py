@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_KERNELS: Final = "a window into the kernel"
 _PLACES: Final = 3
 _COVERAGE: Final = {
     "whole": "all of it is watched",
@@ -51,6 +52,11 @@ def meaning(root: Json) -> str:
     if coverage == "whole" or not (reason := why or _reason_of_all(root)):
         return told
     return f"{told.partition(':')[0]}: {reason}"
+
+
+def is_kernels(root: Json) -> bool:
+    """Whether a root is a file system of the kernel's own (proc, sysfs, devtmpfs), by the daemon's words."""
+    return _KERNELS in (word(root, "why") or _reason_of_all(root))
 
 
 def _reason_of_all(root: Json) -> str:

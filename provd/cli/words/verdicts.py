@@ -36,10 +36,16 @@ def brief(verdict: Json) -> Iterator[str]:
             yield f"    {output.printable(str(detail))}"
     evidence = [item for item in verdict.get("evidence") or [] if item.get("dep") is not None]
     for item in evidence[:_BRIEF]:
-        yield f"    {dependency(item)}  {output.printable(str(item.get('why', '')))}"
+        yield f"    {dependency(item)}  {output.printable(reason(item))}"
     rest = len(evidence) - _BRIEF + more(verdict)
     if rest > 0:
         yield f"    and {rest} more"
+
+
+def reason(item: Json) -> str:
+    """The fault in a word; of what cannot be read also why not."""
+    why, detail = str(item.get("why", "")), str(item.get("detail") or "").removeprefix("unreadable: ")
+    return f"{why}: {detail}" if why == "unreadable" and detail else why
 
 
 def dependency(item: Json) -> str:

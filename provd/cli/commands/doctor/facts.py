@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from provd import places
-from provd.cli.processes import process
+from provd import places, reach
 from provd.cli.processes.holding import Holder, bereft, holder
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
@@ -124,7 +123,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         absence=absence,
         refusal=refusal,
         peer=peer,
-        peer_state=process.state(peer) if peer else "",
+        peer_state=reach.state(peer) if peer else "",
         log_file=_log_file(peer),
         directory=seen,
         own_directory=mine,

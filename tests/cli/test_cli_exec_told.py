@@ -1,0 +1,59 @@
+"""exec: what it tells of what changed, and of the entries that are dirty."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from real_cli import cli
+
+if TYPE_CHECKING:
+    from real_cli import RealCli
+
+__all__ = ["cli"]
+
+
+def test_what_was_dirty_before_is_not_told_as_its_doing(cli: RealCli) -> None:
+    for name in ("before", "made"):
+        cli.write(name, "one\n")
+    cli("clock")
+    for name in ("before", "made"):
+        cli("put", name, "--value", "v", "--dep", name, "--as-of-now")
+    cli("put", "above", "--value", "v", "--dep", "entry:before", "--fetched-at", cli("clock").out.strip())
+    cli.write("before", "two\n")
+
+    nothing = cli.process("exec", "--write", "before", "--", "true").err
+    other = cli.process("exec", "--write", ".", "--", "sh", "-c", "echo two > made").err
+    again = cli.process("exec", "--write", "before", "--", "sh", "-c", "echo three > before").err
+
+    otherwise = "  dirty, by nothing that was seen to change meanwhile: "
+    assert otherwise in nothing
+    assert "dirty now" not in nothing
+    assert "  dirty now: made\n" in other
+    assert otherwise in other
+    assert otherwise not in again
+    assert "  dirty now: " in again
+
+
+def test_what_no_record_tells_of_is_not_told_as_its_doing(cli: RealCli) -> None:
+    cli.write("f", "one\n")
+    other = os.path.join(cli.daemon.outside, "another-name")
+    os.link("f", other)
+    cli("clock")
+    cli("put", "k", "--value", "v", "--dep", "f", "--dep", "g", "--as-of-now")
+
+    said = cli.process("exec", "--", "sh", "-c", f"echo two > {other}; echo 1 > g; rm g").err
+
+    assert "  dirty, by nothing that was seen to change meanwhile: k\n" in said
+
+
+def test_what_was_made_and_moved_is_told_by_the_path_that_is_there(cli: RealCli) -> None:
+    script = "mkdir a; echo 1 > a/f; mv a b; echo 1 > old; mv old new"
+
+    got = cli.process("exec", "--report", "-", "--", "sh", "-c", script)
+
+    told = {one["path"]: one["kind"] for one in json.loads(got.out.splitlines()[-1])["changed"]}
+    there = {path for path, kind in told.items() if kind != "deleted"}
+    assert {os.path.join(cli.root, name) for name in ("b", "b/f", "new")} <= there
+    assert [path for path in there if not os.path.lexists(path)] == []
