@@ -19,7 +19,7 @@ from provd.recorder import Roots
 from provd.recorder.mutations import Pump
 from provd.settings import Settings
 from provd.store import Store
-from provd.watch.base import Uncovered, Watcher
+from provd.watch.base import Ignored, Uncovered, Watcher
 from provd.watch.filesystems import backend_of
 from provd.watch.fleet import Fleet
 from provd.watch.polling import Polling
@@ -63,7 +63,7 @@ class Live:
             workers,
             own=sorted(self._own),
             roots=lambda: self.kept.paths,
-            ignored=self.ignored,
+            rules=self._rules_in,
         )
         self.kept = Roots(store, named[0], self._fleet, self.pump, workers)
         self._polling = Polling(self._fleet, workers, self.pump.scan, self.pump.wake, seconds=settings.poll_seconds)
@@ -171,6 +171,9 @@ class Live:
     def ignored(self, path: bytes, is_dir: bool) -> bool:
         """Whether a place is left out: by the rules of the roots, or since it is the daemon's own."""
         return path in self._own or self.kept.ignored(path, is_dir)
+
+    def _rules_in(self, directory: bytes) -> Ignored:
+        return self.kept.rules_in(directory)  # the roots come after the pump
 
     def renew(self, paths: Iterable[bytes]) -> None:
         """Has some paths looked at again, and recorded what differs from their rows, as a scan does."""

@@ -166,6 +166,8 @@ def listing(path: bytes, mounts: Points = UNKNOWN) -> Iterator[Listing | Unliste
 def _in_order(names: dict[bytes, State]) -> Generator[None, None, dict[bytes, State]]:
     """The same by name in order; sorted a piece at a time, since a hundred thousand at once take long."""
     some = list(names)
+    if len(some) < PILE:
+        return {name: names[name] for name in sorted(some)}
     pieces = [sorted(some[:PILE])]
     for at in range(PILE, len(some), PILE):
         yield None

@@ -174,7 +174,10 @@ class _Application(Rows):
             raise EnoughError
         start = found.directory.rstrip(b"/") + b"/"
         fill: list[tuple[bytes, State]] = []
-        for name, now in found.names.items():
+        names: Mapping[bytes, State] = found.names
+        if silent and not known and not found.but:
+            fill, names = list(names.items()), {}
+        for name, now in names.items():
             row = known.get(name)
             if row is not None and is_as(now, row.state):
                 if row.pending:

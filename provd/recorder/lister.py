@@ -15,7 +15,7 @@ from provd.core.records import Origin
 from provd.disk.states import SLICE, Listing, Unlisted, listing, listing_at_once
 from provd.disk.workers import Workers
 from provd.recorder.items import Contents
-from provd.watch.base import Ignored
+from provd.watch.base import Rules
 
 CHUNK: Final = 2000
 """Names that are compared in one item, and about as many in one command."""
@@ -24,7 +24,7 @@ _RELISTED: Final = 3
 
 
 class Lister:
-    """Lists directories. `ignored` are the rules, `waits` reads what the system has to tell.
+    """Lists directories. `rules` has those for the names in one, `waits` reads what the system has to tell.
 
     `kick` is called in the loop when a thread is back.
     """
@@ -32,7 +32,7 @@ class Lister:
     def __init__(
         self, workers: Workers, waits: Callable[[], bool], kick: Callable[[], None], own: Sequence[bytes]
     ) -> None:
-        self.ignored: Ignored = lambda _path, _is_dir: False
+        self.rules: Rules = lambda _directory: _nothing
         self._workers = workers
         self._waits = waits
         self._kick = kick
@@ -84,7 +84,7 @@ class Lister:
 
     def aside(self, path: bytes, *, is_dir: bool) -> bool:
         """Whether nobody wants to know of a path."""
-        return path in self._own or self.ignored(path, is_dir)
+        return path in self._own or self.rules(path.rpartition(b"/")[0] or b"/")(path, is_dir)
 
     async def contents(
         self,
@@ -98,12 +98,14 @@ class Lister:
         """A listing as items of a bounded size."""
         prefix = directory.rstrip(b"/") + b"/"
         aside: set[bytes] = set()
+        ignored, own = self.rules(directory), self._own
         pieces: list[dict[bytes, State]] = [{}]
         for number, (name, state) in enumerate(found.names.items()):
             if number % SLICE == SLICE - 1:  # there may be a hundred thousand, and each is matched with the rules
                 self._waits()
                 await asyncio.sleep(0)
-            if self.aside(prefix + name, is_dir=state.sort == DIRECTORY):
+            path = prefix + name
+            if ignored(path, state.sort == DIRECTORY) or path in own:
                 aside.add(name)
                 continue
             if len(pieces[-1]) == CHUNK:
@@ -134,3 +136,7 @@ class _Flight:
         except Exception as error:  # noqa: BLE001  it is told, and the scan goes on
             self.found = Unlisted(gone=False, why=str(error))
         kick()
+
+
+def _nothing(_path: bytes, _is_dir: bool) -> bool:
+    return False

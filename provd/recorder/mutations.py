@@ -29,7 +29,7 @@ from provd.recorder.owing import Owing, unwritten
 from provd.recorder.scanning import Scanning
 from provd.recorder.waking import Waking
 from provd.store import Store, Writer
-from provd.watch.base import Ignored, Watcher
+from provd.watch.base import Rules, Watcher
 
 BATCH: Final = 1024
 """Notices that are taken at once."""
@@ -47,7 +47,7 @@ class Pump:
     """The only consumer of a watcher. All methods are for the event loop's thread.
 
     `own` are the real paths of the daemon's own places, of which nothing is recorded. `roots` gives the roots of the
-    moment, `ignored` the rules.
+    moment, `rules` those for the names in a directory.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Pump:
         own: Sequence[bytes] = (),
         now: Callable[[], int] = time.time_ns,
         roots: Callable[[], Iterable[bytes]] = lambda: (),
-        ignored: Ignored = lambda _path, _is_dir: False,
+        rules: Rules | None = None,
     ) -> None:
         self._store = store
         self._watcher = watcher
@@ -69,7 +69,8 @@ class Pump:
         self._roots = roots
         self.counters = Counters()
         self.scanning = Scanning(workers, self._write, self._waits, self.kick, own)
-        self.scanning.lister.ignored = ignored
+        if rules is not None:
+            self.scanning.lister.rules = rules
         self.scanning.coverage = self._coverage
         self.scanning.now = now
         self.scanning.begun = self._begun

@@ -108,6 +108,13 @@ class Roots:
         root = self._nesting.longest(path)
         return root is not None and self._predicate(root)(path, is_dir)
 
+    def rules_in(self, directory: bytes) -> Ignored:
+        """The same for the names directly in a directory, for who asks about many of them at once."""
+        if self._nesting.below(directory):
+            return self.ignored
+        root = self._nesting.longest(directory)
+        return _nothing if root is None else self._predicate(root)
+
     def leaves_all_out(self, path: bytes) -> bool:
         """Whether the rules of a root leave out every name that there may be in it."""
         ignored = self._predicate(path)
@@ -323,6 +330,10 @@ class Roots:
 
 def _patterns(root: Root) -> Sequence[str]:
     return DEFAULT_PATTERNS if root.ignore is None else root.ignore
+
+
+def _nothing(_path: bytes, _is_dir: bool) -> bool:
+    return False
 
 
 def _everything(_path: bytes, _is_dir: bool) -> bool:

@@ -81,21 +81,21 @@ def subdirectories(fd: int, prefix: bytes, mounts: MountPoints) -> tuple[list[st
     """The names in an open directory, and those that are directories or have something mounted over them."""
     names: list[str] = []
     below: list[bytes] = []
-    mounted = mounts.names
+    mounted = {os.fsdecode(name) for name in mounts.names}
     with os.scandir(fd) as entries:
         for entry in entries:
             name = entry.name
             names.append(name)
-            raw = os.fsencode(name)
-            if raw in mounted and mounts.at(prefix + raw) is not None:  # asking what it is may hang
-                below.append(raw)
+            # Asking what something is that is mounted over the name may hang.
+            if name in mounted and mounts.at(prefix + os.fsencode(name)) is not None:
+                below.append(os.fsencode(name))
                 continue
             try:
                 is_dir = entry.is_dir(follow_symlinks=False)
             except OSError:
                 is_dir = True
             if is_dir:
-                below.append(raw)
+                below.append(os.fsencode(name))
     return names, below
 
 

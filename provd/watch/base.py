@@ -15,6 +15,8 @@ from provd.core.notice import Notice
 
 Ignored = Callable[[bytes, bool], bool]
 """Whether an absolute path below a root is ignored; the second argument says that it is a directory."""
+Rules = Callable[[bytes], Ignored]
+"""What tells that of the names directly in a directory."""
 
 
 class Uncovered(msgspec.Struct, frozen=True, array_like=True):

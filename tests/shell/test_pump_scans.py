@@ -113,7 +113,7 @@ def test_a_directory_of_which_only_a_file_was_told_is_recorded_whole(tmp_path: P
 
 def test_what_is_ignored_is_not_entered_and_not_called_deleted(tmp_path: Path) -> None:
     async def body(scene: Scene) -> None:
-        scene.pump = scene.new_pump(ignored=lambda path, is_dir: path.endswith((b"/.git", b".log")))
+        scene.pump = scene.new_pump(rules=lambda _: lambda path, is_dir: path.endswith((b"/.git", b".log")))
         head = await scene.begin(".git/x", "a.log", "b")
         assert set(scene.table()) == {scene.path("b")}
         scene.touch("a.log")
@@ -200,7 +200,7 @@ def test_others_have_their_turn_while_a_huge_directory_is_matched_with_the_rules
             asked = 0
 
     async def body(scene: Scene) -> None:
-        scene.pump.scanning.lister.ignored = ignored
+        scene.pump.scanning.lister.rules = lambda _: ignored
         beating = asyncio.ensure_future(beat())
         await scene.begin(*(f"d/{n}" for n in range(3000)))
         beating.cancel()
