@@ -13,8 +13,8 @@ import click
 
 from provd import codes
 from provd.cli import output
-from provd.cli.command import Command, connected, json_option, root_option, scope_option
-from provd.cli.given import asking, names
+from provd.cli.command import Command
+from provd.cli.given import asking
 from provd.cli.given.exact import ExactClient, exact_json
 from provd.cli.screens import birth
 from provd.cli.screens.story import Story
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.cli.command import Place
+    from provd.cli.given import names
     from provd.cli.words.causes import Cause
     from provd.client import Client
 
@@ -47,17 +48,13 @@ _NEWEST: Final = 5000
 @click.command(cls=Command, examples=("provd why api", "provd why api --json | jq -c 'select(.records).records[]'"))
 @click.argument("key", metavar="KEY")
 @asking.how
-@root_option
-@scope_option
-@json_option
-@connected
+@asking.keyed
 def why(
     key: str,
     verify: str | None,
     timeout_ms: int | None,
     no_revalidate: bool,
-    root: str | None,
-    scope: str | None,
+    where: names.Scope,
     as_json: bool,
     at: Place,
 ) -> int:
@@ -69,7 +66,6 @@ def why(
     Exits as check does. With --json: what entry.get answered (with the value, where the entry may be used), then
     the pages of the log, one a line.
     """
-    where = names.Scope(root, scope)
     with at.connect(asking.patience(timeout_ms), ExactClient) as client:
         place = where.params(client)
         manner = asking.manner(verify, timeout_ms, no_revalidate) | place
