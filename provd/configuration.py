@@ -261,13 +261,16 @@ def _flat(given: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _suggestion(name: str) -> str:
-    """The nearest name that there is: a key, a key of another section, or a section."""
-    names = {**{key.rpartition(".")[2]: key for key in KEYS}, **{s: f"[{s}]" for s in SECTIONS}, **{k: k for k in KEYS}}
-    for asked in (name, name.rpartition(".")[2]):
+    """The nearest name that there is: of a section's key one of its own or of another's, else all that it has."""
+    section, _, asked = name.rpartition(".")
+    own = {key.removeprefix(f"{section}."): key for key in KEYS if section and key.startswith(f"{section}.")}
+    other = {key.rpartition(".")[2]: key for key in KEYS}
+    places = {} if section else {each: f"[{each}]" for each in SECTIONS}  # it stands in a section that there is
+    for names in (own, other | places):
         near = difflib.get_close_matches(asked, names, n=1, cutoff=_NEAR)
         if near:
             return f", did you mean {names[near[0]]}?"
-    return ""
+    return f", [{section}] has {', '.join(own)}" if own else ""
 
 
 def _article(wanted: str) -> str:

@@ -356,7 +356,8 @@ def test_only_the_version_that_was_meant(cli: RealCli) -> None:
     cli("put", "based", "--value", "v", "--no-deps")
     version = _about(cli, "based")["version"]
 
-    assert "nothing was confirmed" in cli("confirm", "based", "--as-of-now", "--based-on", "1", code=5).err
+    refused = cli("confirm", "based", "--as-of-now", "--based-on", "1", code=5).err
+    assert f"nothing was confirmed: 'based' stands at version {version}, not 1\n  next: provd get based " in refused
     cli("confirm", "based", "--as-of-now", "--based-on", str(version))
 
 

@@ -321,9 +321,11 @@ def test_forget(cli: Cli) -> None:
 
 
 def test_entries_that_are_damaged_in_the_store_are_named_and_the_rest_is_listed(cli: Cli) -> None:
-    cli.fake.answers["entry.list"] = {"entries": [_entry("a")], "damaged": ["b"]}
+    cli.fake.answers["entry.list"] = {"entries": [_entry("a")], "damaged": ["b", "it's"]}
 
     got = cli("ls", code=5)
 
     assert got.out.split()[-1] == "a"
-    assert got.err == "provd: damaged in the store, and left out: b\n  next: provd forget KEY\n"
+    assert got.err.startswith(
+        "provd: damaged in the store, and left out: b, it's\n  next: provd forget b 'it'\"'\"'s'  # then"
+    )

@@ -40,7 +40,9 @@ def test_an_unwatched_directory_has_keys_of_its_own(cli: RealCli, other: str, mo
 
     assert "no-entry" in missing.out
     where = f"no entry summary in {other}, which is in no watched directory; roots: {cli.root}"
-    assert missing.err == f"{where}\n  summary is in: --root {cli.root}\n  next: provd get summary --root {cli.root}\n"
+    assert (
+        missing.err == f"{where}\n  summary is in: --root {cli.root}\n  next: provd check summary --root {cli.root}\n"
+    )
     assert cli("get", "summary").out.strip() == "of the other"
     monkeypatch.chdir(cli.root)
     assert cli("get", "summary").out.strip() == "of the root"
@@ -149,6 +151,19 @@ def test_where_else_a_key_is(cli: RealCli, other: str, monkeypatch: pytest.Monke
     assert "--root" not in cli("check", "summary", "--root", cli.root).err
 
 
+@pytest.mark.parametrize("command", ["check", "get", "why"])
+def test_what_was_asked_is_what_is_led_to(
+    cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    cli("put", "summary", "--value", "v", "--no-deps")
+    monkeypatch.chdir(other)
+
+    got = cli(command, "summary", code=4)
+
+    assert f"  next: provd {command} summary --root {cli.root}\n" in got.err
+    assert "next:" not in got.out, "another one, that lists the place where nothing is"
+
+
 def test_forgetting_what_is_not_there_is_said_and_no_error(cli: RealCli) -> None:
     assert cli("forget", "none", code=0).err == f"there was no none in {cli.root}\n"
 
@@ -161,5 +176,5 @@ def test_a_key_is_found_in_any_scope_and_in_what_is_not_watched(
         there.chdir(other)
         cli("put", "l", "--value", "2", "--no-deps")
 
-    assert "\n  next: provd get k --scope 'a scope'\n" in cli("check", "k", code=4).err
-    assert f"\n  next: provd get l --root {other}\n" in cli("check", "l", code=4).err
+    assert "\n  next: provd check k --scope 'a scope'\n" in cli("check", "k", code=4).err
+    assert f"\n  next: provd check l --root {other}\n" in cli("check", "l", code=4).err

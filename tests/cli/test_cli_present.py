@@ -177,8 +177,8 @@ def test_what_has_no_content_is_told_to_be_never_fresh(cli: RealCli) -> None:
 
 
 def test_of_no_entry_the_next_step_is_no_put_of_placeholders(cli: RealCli) -> None:
-    told = cli("why", "none", code=4).out
-    assert told.endswith("next: provd ls  # the keys that are there; provd put keeps another\n")
+    told = cli("why", "none", code=4).err
+    assert told.endswith(f"next: provd ls --root {cli.root}  # the keys that are there; provd put keeps another\n")
 
 
 def test_a_pattern_that_matches_nothing_now_is_told_at_a_put(cli: RealCli) -> None:

@@ -116,6 +116,21 @@ def test_all_mistakes_are_told_at_once_with_their_lines_and_the_nearest_name(fil
 
 
 @pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[logging]\nbogus = 1", "logging.bogus: there is no such key, [logging] has level, format"),
+        ("[logging]\nlevl = 1", "logging.levl: there is no such key, did you mean logging.level?"),
+        ("[store]\nlevel = 1", "store.level: there is no such key, did you mean logging.level?"),
+        ("[logging]\nlogging = 1", "logging.logging: there is no such key, [logging] has level, format"),
+        ("bogus = 1", "bogus: there is no such key"),
+    ],
+)
+def test_a_wrong_key_is_never_told_to_be_its_own_section(file: Callable[[str], str], content: str, said: str) -> None:
+    (mistake,) = read(file(content)).mistakes
+    assert mistake.message == said
+
+
+@pytest.mark.parametrize(
     ("content", "line"),
     [
         ("log.max_record = 1", 1),

@@ -94,15 +94,21 @@ def _version(there: Json, key: str, based_on: int | None) -> int:
     """The version that is confirmed; raises Failure where there is none, or another than was asked for."""
     version = there.get("version")
     if not isinstance(version, int):
+        if there.get("why") == "damaged":
+            raise Failure(f"nothing was confirmed: {key!r} is damaged in the store", hints.fault(there))
         raise Failure(f"there is no entry {key!r} to confirm", "provd ls  # those that there are; provd put keeps one")
-    if based_on not in (None, version):
-        raise _replaced(key, f"version {version} stands, not {based_on}")
+    if based_on not in (None, version):  # whoever put it: it is not what is meant
+        raise _refused(key, f"stands at version {version}, not {based_on}")
     return version
 
 
-def _replaced(key: str, what: str) -> Failure:
+def _refused(key: str, what: str) -> Failure:
     hint = f"provd get {output.quoted(key)} --even-if dirty  # what stands now: confirm that if it holds"
-    return Failure(f"nothing was confirmed: {key!r} was put by somebody else: {what}", hint)
+    return Failure(f"nothing was confirmed: {key!r} {what}", hint)
+
+
+def _replaced(key: str, what: str) -> Failure:
+    return _refused(key, f"was put by somebody else: {what}")
 
 
 def _dependencies(there: Json, read: list[Json], timed: Json, key: str) -> list[Json] | None:

@@ -237,7 +237,12 @@ def ls(
         if not any_there and not damaged and not as_json:
             nothing.tell_empty(client, place, sifted=sifted)
     if damaged:
-        output.complain(f"damaged in the store, and left out: {output.some(list(damaged), _NAMED)}", "provd forget KEY")
+        named = " ".join(output.quoted(key) for key in list(damaged)[:_NAMED])
+        again = "then put anew: what the store held cannot be read any more"
+        output.complain(
+            f"damaged in the store, and left out: {output.some(list(damaged), _NAMED)}",
+            steps.because(f"provd forget {named}", again),
+        )
         return codes.REFUSED
     return 0
 

@@ -17,7 +17,7 @@ import click
 
 from provd import codes
 from provd.cli import output, steps
-from provd.cli.command import WORK_PATIENCE, Command, Failure, Usage, connected, least
+from provd.cli.command import WORK_PATIENCE, Command, Usage, connected, least
 from provd.cli.commands import action
 from provd.cli.given import completing, names
 from provd.cli.processes import child
@@ -99,7 +99,7 @@ def exec_(
         return _only_run(command)
     except RpcError as error:
         message, hint = hints.refusal(hints.unguarded(error, params["writes"]))
-        raise Failure(f"{message}{_NOT_RUN} [{error.code}]", hint) from None
+        raise hints.Advised(error.code, message + _NOT_RUN, hint, error.data) from None
     try:
         code = _run(command, run)
         _finish(run)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,12 +18,12 @@ from provd.cli.given import names
 from provd.cli.given.looking import real_paths
 from provd.cli.screens.following import Follower, Subscription
 from provd.cli.screens.screen import Screen
-from provd.cli.words import records
-from provd.client import local_path
+from provd.cli.words import hints, records
+from provd.client import RpcError, local_path
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from provd.cli.command import Place
     from provd.client import Client
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _PAGE: Final = 1000
 _BIG_PAGE: Final = 10_000
 _PLACES: Final = 3
+_NO_CLOCK: Final = "provd log  # needs none; a clock is what provd clock printed, or provd since behind its next:"
 
 Json = dict[str, Any]
 
@@ -73,12 +75,23 @@ def clock(as_json: bool, at: Place) -> int:
 def since(clock_token: str, paths: tuple[str, ...], limit: int | None, as_json: bool, at: Place) -> int:
     """The records after a clock, one a line. With --json: the daemon's pages, one a line."""
     asked = {"paths": [names.path(path) for path in paths]} if paths else {}
-    with at.connect(WORK_PATIENCE) as client:
+    with _told_of_clocks(), at.connect(WORK_PATIENCE) as client:
         page, whole = _read(client, clock_token, asked, _shower_of_pages(client, as_json), limit)
         uncovered = [] if as_json else _uncovered(client, page)
     if not as_json:
         _tell_end(page, whole, uncovered)
     return 0
+
+
+@contextmanager
+def _told_of_clocks() -> Iterator[None]:
+    """What is no clock is refused with where one is found: nothing is put here, before which one would be taken."""
+    try:
+        yield
+    except RpcError as error:
+        if error.code != "clock.malformed":
+            raise
+        raise hints.Advised(error.code, error.message, _NO_CLOCK, error.data) from None
 
 
 def _read(
@@ -149,7 +162,7 @@ def log(follow: bool, start: str | None, paths: tuple[str, ...], last: int, as_j
     With --json: the daemon's pages, one a line; with -f its records, one a line.
     """
     asked = {"paths": [names.path(path) for path in paths]} if paths else {}
-    with at.connect(WORK_PATIENCE) as client:
+    with _told_of_clocks(), at.connect(WORK_PATIENCE) as client:
         if not follow:
             _log(client, start, last, asked, as_json=as_json)
             return 0

@@ -50,7 +50,7 @@ _NEXT: Final = {  # by why, where the daemon's hint needs no other words than it
     "namespace": "provd start --state DIR",
 }
 _WHY: Final = {
-    "no-entry": f"provd ls  # {LISTS}",
+    "no-entry": "",  # `nothing` says where it is looked for, and leads on from there
     "touched": f"{_CLOCK}  # it was written since the last one: read it again and put it anew, with --fetched-at $c",
     "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
     "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",

@@ -10,6 +10,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from provd import hello
 from provd.cli import output, steps
 from provd.cli.given import looking, names
@@ -43,13 +45,19 @@ def tell_missing(client: Client, verdicts: Iterable[tuple[str, Json]], place: Js
         for key in keys[:_SHOWN]:
             if there := _elsewhere(client, key, place):
                 output.note(f"  {output.printable(key)} is in: {output.some(there, _SHOWN)}")
-                found.append(" ".join(["provd get", output.quoted(key), there[0]]))
+                found.append(" ".join([_asked(), output.quoted(key), there[0]]))
         unwatched = "root" in place and not _is_watched(client, local_path(place["root"]))
         gone = _gone(client) if unwatched else None
         if found and (gone is None or f"--root {permissions.quoted(gone)}" not in found[0]):
             output.advise(found[0])  # watching another directory would not find it
             return
         output.advise(_next(client, place, found or (_others(client, place) if unwatched else []) or [_listing(place)]))
+
+
+def _asked() -> str:
+    """The command that was asked, which finds there what it did not find here."""
+    context = click.get_current_context(silent=True)
+    return "provd get" if context is None else context.command_path
 
 
 def _elsewhere(client: Client, key: str, place: Json) -> list[str]:
