@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from fake_daemon import Cli, FakeDaemon, Refusal, cli, verdict
+from fake_daemon import Cli, Refusal, cli, fake, verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["cli"]
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeDaemon]:
-    with FakeDaemon() as daemon:
-        yield daemon
+__all__ = ["cli", "fake"]
 
 
 def test_confirm_names_what_is_damaged_as_that(cli: Cli) -> None:

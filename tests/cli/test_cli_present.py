@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cli"]
 
+_ONE = "is taken as the name of one directory"
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -85,6 +87,23 @@ def test_directories_and_what_is_not_there_are_taken() -> None:
         ("d/*.py", "d/*.py is taken as the name of one file: did you mean 'glob:d/*.py'?"),
         ("file:d/[ab]", "file:d/[ab] is taken as the name of one file: did you mean 'glob:d/[ab]'?"),
         ("object:*", ""),
+        ("{a,b}.py", "{a,b}.py is taken as the name of one file: braces are signs as any other: a --dep for each way"),
+        ("file:{a}.py", ""),
+        (
+            "tree:*.zz",
+            f"tree:*.zz {_ONE}: did you mean 'glob:*.zz', or for what is in each 'glob:*.zz/**'?",
+        ),
+        (
+            "dir:d*/",
+            f"dir:d*/ {_ONE}: did you mean 'glob:d*/', or for what is in each 'names:d*/*'?",
+        ),
+        ("tree:{a,b}", "tree:{a,b} is taken as the name of one directory: braces are signs as any other"),
+        ("tree:none", ""),
+        ("glob:none/", "glob:none/: there is no directory none yet: the first match will make it dirty"),
+        ("glob:none/**/*.rs", "glob:none/**/*.rs: there is no directory none yet: the first match will make it dirty"),
+        ("glob:~/*.py", "glob:~/*.py: ~ is a name as any other here, since a shell replaces it only unquoted"),
+        ("tree:~/src", "tree:~/src: ~ is a name as any other here"),
+        ("~/f", "~/f: ~ is a name as any other here"),
     ],
 )
 @pytest.mark.usefixtures("here")
@@ -96,8 +115,9 @@ def test_what_may_not_be_meant_is_said(dep: str, said: str) -> None:
 
 def test_a_file_whose_name_looks_like_a_pattern_is_one(here: Path) -> None:
     (here / "a[1].txt").write_text("")
+    (here / "~").mkdir()
 
-    assert list(present.remarks(["a[1].txt"])) == []
+    assert list(present.remarks(["a[1].txt", "tree:~", "glob:~/*.py"])) == []
 
 
 @pytest.mark.parametrize(
@@ -191,7 +211,7 @@ def test_a_pattern_that_matches_nothing_now_is_told_at_a_put(cli: RealCli) -> No
     assert told.splitlines() == [
         f"provd: names:{{a,b}}.py matches nothing now: the first match will make it dirty; {braces}",
         "provd: glob:*.md matches nothing now: the first match will make it dirty",
-        "provd: glob:none/*: there is no directory none yet",
+        "provd: glob:none/*: there is no directory none yet: the first match will make it dirty",
     ]
 
 
@@ -207,3 +227,12 @@ def test_an_op_of_another_value_is_refused(cli: RealCli) -> None:
     assert cli("get", "k").out == "1"
     cli("put", "k", "--value", "3", "--no-deps")
     assert cli("put", "k", "--value", "2", "--no-deps", "--op", "o").out == version, "what it put was replaced since"
+
+
+def test_an_object_lies_in_no_other_and_the_help_says_so(cli: RealCli) -> None:
+    cli("put", "k", "--dep", "object:svc", "--fetched-at", cli("clock").out.strip())
+
+    cli("action", "record", "--write", "object:svc:x")
+
+    assert cli("check", "k").code == 0
+    assert "to this very ID, which is no path: svc:x is nothing in svc\n" in cli("help", "dependencies").out

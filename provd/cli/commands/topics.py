@@ -81,6 +81,7 @@ Dependencies: what an entry rests on. It is fresh while all of them are.
                 A file that appears at PATH is no directory: dir: and tree: of
                 it are absent, as before, and fresh. Name files with file:
   object:ID     something that is no file: dirty when an action declares a write
+                to this very ID, which is no path: svc:x is nothing in svc
   entry:KEY     another entry: its version, and it is only as good as that is
 
 A relative path means what it means in the current directory. Globs know * ?

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 _DIRECTORY_KINDS: Final = frozenset({b"dir", b"tree"})
 _BRACES: Final = re.compile(rb"\{.*,.*\}")
+_FIRST: Final = "the first match will make it dirty"
+_NO_HOME: Final = "~ is a name as any other here, since a shell replaces it only unquoted and in front of a word"
+_NO_BRACES: Final = "braces are signs as any other: a --dep for each way"
+_BELOW: Final = {b"dir": (b"names:", b"/*"), b"tree": (b"glob:", b"/**")}
+"""The patterns that name of many directories what these kinds name of one: what stands before, and behind."""
 _OF_NOTHING: Final = "xxh3:99aa06d3014798d86001c324468d497f"
 """The digest of the empty set, which is that of no bytes."""
 _UNSEEN: Final = Seen(None, None)
@@ -83,29 +88,49 @@ def remarks(deps: Sequence[str], empty: Container[str] = ()) -> Iterator[str]:
     raws = list(map(os.fsencode, deps))
     named = [(raw, *names.parts(raw)) for raw in raws]
     places = {raw: _literal(rest) if kind in names.PATTERN_KINDS else rest for raw, kind, rest in named if rest}
-    there = look(places[raw] for raw, kind, rest in named if rest and kind in {b"file", *names.PATTERN_KINDS})
+    there = look(places[raw] for raw, kind, rest in named if rest and kind in names.PATH_KINDS)
     for raw, kind, rest in named:
-        where = places.get(raw, b"")
-        if where not in there:
+        where, told = places.get(raw, b""), output.name_of(raw)
+        if (seen := there.get(where)) is None:
             continue
-        seen, told = there[where], output.name_of(raw)
-        sort = _sort(seen)
-        if kind in names.PATTERN_KINDS:
-            if seen.name is None:
-                yield f"{told}: there is no directory {output.name_of(where)} yet"
-            elif sort not in {None, "a directory"}:
-                yield f"{told}: {output.name_of(where)} is {sort}, so nothing can match"
-            elif os.fsdecode(raw) in empty:
-                braces = "; braces are signs as any other: a --dep for each way" if _BRACES.search(rest) else ""
-                yield f"{told} matches nothing now: the first match will make it dirty{braces}"
+        if seen.name is None and rest.startswith(b"~"):
+            yield f"{told}: {_NO_HOME}"
+        elif kind in names.PATTERN_KINDS:
+            yield from _of_pattern(told, rest, where, seen, empty=os.fsdecode(raw) in empty)
         elif kind == b"file":
-            if seen.loops:
-                yield f"{told} is a link that leads to itself, so it has no content"
-            elif sort == "a directory":
-                ways = f"{_quoted(b'dir:' + rest)} names what is in it, {_quoted(b'tree:' + rest)} all below"
-                yield f"{told} is a directory, and file: of it says only that: {ways}"
-            elif names.is_pattern(rest) and seen.name is None:
-                yield f"{told} is taken as the name of one file: did you mean {_quoted(b'glob:' + rest)}?"
+            yield from _of_file(told, rest, seen)
+        elif seen.name is None and (meant := _meant(kind, rest)):
+            yield f"{told} is taken as the name of one directory: {meant}"
+
+
+def _of_pattern(told: str, rest: bytes, where: bytes, seen: Seen, *, empty: bool) -> Iterator[str]:
+    """The same of a pattern; `seen` is what is at `where`, its last directory without a wildcard."""
+    if seen.name is None:
+        yield f"{told}: there is no directory {output.name_of(where)} yet: {_FIRST}"
+    elif (sort := _sort(seen)) not in {None, "a directory"}:
+        yield f"{told}: {output.name_of(where)} is {sort}, so nothing can match"
+    elif empty:
+        yield f"{told} matches nothing now: {_FIRST}" + (f"; {_NO_BRACES}" if _BRACES.search(rest) else "")
+
+
+def _of_file(told: str, rest: bytes, seen: Seen) -> Iterator[str]:
+    """The same of a `file:`."""
+    if seen.loops:
+        yield f"{told} is a link that leads to itself, so it has no content"
+    elif _sort(seen) == "a directory":
+        ways = f"{_quoted(b'dir:' + rest)} names what is in it, {_quoted(b'tree:' + rest)} all below"
+        yield f"{told} is a directory, and file: of it says only that: {ways}"
+    elif seen.name is None and (meant := _meant(b"file", rest)):
+        yield f"{told} is taken as the name of one file: {meant}"
+
+
+def _meant(kind: bytes, rest: bytes) -> str:
+    """What a name of what is not there may have been meant as; empty where it looks like no pattern."""
+    if names.is_pattern(rest):
+        below = _BELOW.get(kind)
+        more = "" if below is None else f", or for what is in each {_quoted(below[0] + rest.rstrip(b'/') + below[1])}"
+        return f"did you mean {_quoted(b'glob:' + rest)}{more}?"
+    return _NO_BRACES if _BRACES.search(rest) else ""
 
 
 def absence(dep: WirePath) -> str:
