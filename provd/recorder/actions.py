@@ -215,6 +215,8 @@ def action_wire(action: OpenAction) -> dict[str, Any]:
     told = {"id": action.id, "at": str(action.at), "writes": [records.wire_name(w) for w in action.writes]}
     told["paths"] = [records.wire_name(p) for p in action.paths]
     told["hold"] = action.hold
+    if action.hold and action.holder == NOBODY:  # of an earlier run of the daemon
+        told["waiting"] = True
     extra = {"session": action.session, "turn": action.turn, "note": action.note}
     return told | {name: value for name, value in extra.items() if value is not None}
 

@@ -257,6 +257,17 @@ def test_a_begin_is_remembered_through_kill_9(own: Workspace) -> None:
     assert list(open_actions(own)) == [first["id"]]
 
 
+def test_what_was_held_over_an_end_of_the_daemon_is_told_to_wait_until_it_is_held_again(own: Workspace) -> None:
+    asked = {"writes": [own.object("x")], "hold": True, "op": "mine"}
+    begun = own("action.begin", **asked)["id"]
+    assert "waiting" not in open_actions(own)[begun]
+    own.daemon.kill9()
+    own.daemon.start()
+    assert open_actions(own)[begun]["waiting"] is True
+    own("action.begin", **asked)
+    assert "waiting" not in open_actions(own)[begun]
+
+
 def test_the_list_shows_open_actions_with_who_and_what(ws: Workspace) -> None:
     action = begin(ws, ws.object("x"), "file:f", session="s1", turn=7, note="scaling")
     listed = open_actions(ws)[action]

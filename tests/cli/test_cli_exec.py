@@ -294,7 +294,7 @@ def test_where_nothing_is_watched_nobody_knows(cli: RealCli) -> None:
         check=True,
     )
 
-    assert "no watched directory is here, so nobody knows what changed: provd watch add ." in done.stderr
+    assert "no watched directory is here, so nobody knows what changed\n  next: provd watch add .  # " in done.stderr
 
 
 def test_above_watched_directories_those_are_looked_at(cli: RealCli) -> None:

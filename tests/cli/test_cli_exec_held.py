@@ -64,7 +64,7 @@ def test_more_than_can_be_named_is_not_kept(cli: RealCli) -> None:
     got = cli.process("exec", "--", sys.executable, "-c", "for n in range(1001): open(f'f{n}', 'w').close()")
 
     assert "1001 paths changed" in got.err
-    assert "  and 991 more: provd since c:" in got.err
+    assert "  and 991 more\n  next: provd since c:" in got.err
     assert "say --write DIR for that" in got.err
     assert [record["event"] for record in actions(cli, clock)] == ["begin", "end"]
 
@@ -191,9 +191,12 @@ def test_of_two_at_once_that_say_nothing_neither_gets_what_changed(cli: RealCli)
         _waiting(cli, "--session", "s1", then="echo 1 >one") as (first, pipe),
         _waiting(cli, "--session", "s2", then="echo 2 >two") as (second, other),
     ):
-        said = _go(second, other) + _go(first, pipe)
+        ids = [item["id"] for item in cli.daemon.rpc("action.list")["actions"]]
+        said = [_go(second, other), _go(first, pipe)]
 
-    assert said.count("others were at work, so none of it is kept as its doing") == 2
+    for text, number, session in zip(said, ids, ("s1", "s2"), strict=True):
+        others = f"others were at work (action {number} of session {session})"
+        assert f"  {others}, so none of it is kept as its doing: --write names what is" in text
     assert [action["event"] for action in actions(cli, clock)] == ["begin", "begin", "end", "end"]
 
 

@@ -6,9 +6,11 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from fake_daemon import HELLO, Cli, FakeDaemon
 from real_cli import cli
 
 if TYPE_CHECKING:
+    import pytest
     from real_cli import RealCli
 
 __all__ = ["cli"]
@@ -57,3 +59,30 @@ def test_what_was_made_and_moved_is_told_by_the_path_that_is_there(cli: RealCli)
     there = {path for path, kind in told.items() if kind != "deleted"}
     assert {os.path.join(cli.root, name) for name in ("b", "b/f", "new")} <= there
     assert [path for path in there if not os.path.lexists(path)] == []
+
+
+def test_what_is_left_of_a_run_of_the_daemon_that_ended_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = {"id": 5, "at": "1", "writes": [], "paths": [], "hold": True, "waiting": True, "session": "crash"}
+    own = {"id": 9, "at": "2", "writes": [], "paths": [], "hold": True}
+    mutation = {"type": "mutation", "seq": 10, "kind": "created", "path": "/n", "origin": "watch"}
+    answers = {
+        "daemon_hello": HELLO | {"roots": ["/"]},
+        "log_clock": {"clock": "c:8"},
+        "action_begin": {"id": 9, "seq": 9, "clock": "c:9", "affects": {"count": 0, "keys": []}},
+        "action_list": {"actions": [left, own]},
+        "log_since": {"records": [mutation], "clock": "c:10", "complete": True},
+        "action_end": {"id": 9, "clock": "c:11"},
+    }
+    with FakeDaemon(**answers) as daemon:
+        fake = Cli(daemon, capsys, monkeypatch)
+
+        got = fake("exec", "--", "true")
+        listed = fake("action", "ls").out
+
+    them = "action 5 of session crash, begun before the daemon was started"
+    assert f"  others were at work ({them}), so none of it is kept as its doing: --write names what is" in got.err
+    assert "5  says nothing of what it writes  (at " in listed
+    assert "ends with its connection, begun before the daemon was started, and ends soon if nobody takes" in listed
+    assert "True" not in listed

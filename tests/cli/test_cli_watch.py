@@ -220,7 +220,7 @@ def test_watch_ls_of_nothing(cli: Cli) -> None:
 
     got = cli("watch", "ls")
 
-    assert (got.out, got.err) == ("", "no roots: provd watch add .  # or another directory\n")
+    assert (got.out, got.err) == ("", "no roots\n  next: provd watch add .  # or another directory\n")
 
 
 def test_a_directory_of_the_kernels_is_told_to_be_of_little_use(cli: Cli) -> None:

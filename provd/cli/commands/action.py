@@ -5,7 +5,7 @@ Rule: `begin` prints the action's id and nothing else on stdout, so that a shell
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from provd.cli.command import Function, Place
 
 _AFFECTED_SHOWN = 10
+_LEFT: Final = "begun before the daemon was started"
+_STATES: Final = {"hold": "ends with its connection", "waiting": f"{_LEFT}, and ends soon if nobody takes it over"}
+"""What is so of an action, in words."""
 
 
 @click.group(
@@ -173,10 +176,16 @@ def ls(as_json: bool, at: Place) -> int:
 
 def open_line(item: dict[str, Any]) -> str:
     """An open action as a line: its id, what it writes, and what else is told of it but the paths that those are."""
-    writes = " ".join(output.name(write) for write in item.get("writes") or [])
+    writes = " ".join(output.name(write) for write in item.get("writes") or []) or "says nothing of what it writes"
     told_first = {"id", "writes", "paths"}
     facts = {word: value for word, value in item.items() if word not in told_first and value not in (None, False)}
     if "at" in facts:
         facts["at"] = output.moment(facts["at"])
-    told = ", ".join(f"{word} {value}" for word, value in facts.items())
+    told = ", ".join(_STATES.get(word, f"{word} {value}") for word, value in facts.items())
     return f"{item.get('id', '?'):>8}  {writes}" + (f"  ({output.printable(told)})" if told else "")
+
+
+def named(item: dict[str, Any]) -> str:
+    """Which action it is and whose, by an open one or by the record of its begin."""
+    session = "" if item.get("session") is None else f" of session {output.printable(str(item['session']))}"
+    return f"action {item['id']}{session}" + (f", {_LEFT}" if item.get("waiting") else "")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _SHOWN: Final = 10
+_OTHERS: Final = 3
 _NAMED: Final = 1000
 """Paths that are declared afterwards; of more, none."""
 _SEEN: Final = "changed while it ran"
@@ -125,8 +126,8 @@ class _Run:
     """Whether it said which paths it writes."""
     only_below: bool
     """Whether the current directory is not watched, and only what lies `within`, below it, is."""
-    alone: bool
-    """Whether nobody else was at work who does not say what he changes."""
+    others: list[Json]
+    """The actions of whoever else was at work and does not say what he changes."""
     affects: Json
     doing: int
     """The action under which the log has what it changed: itself, or the one that declared it afterwards."""
@@ -162,12 +163,12 @@ def _begun(at: Place, client: Client, params: Json, where: names.Scope) -> _Run:
     number = held.ids[0]
     there = {item["id"]: item for item in client.call("action.list")["actions"]}
     paths: list[WirePath] = there[number]["paths"] if number in there else []
-    alone = all(item["writes"] for item in there.values() if item["id"] != number)
+    others = [item for item in there.values() if item["id"] != number and not item["writes"]]
     around = None if paths else names.watched_around(client)
     below = [] if paths or around is not None else names.watched_below(client)
     within = paths or [wire_path(root) for root in ([around] if around is not None else below)]
     affects = held.begun.get("affects") or {}
-    return _Run(held, params, place, clock, within, bool(paths), bool(below), alone, affects, number)
+    return _Run(held, params, place, clock, within, bool(paths), bool(below), others, affects, number)
 
 
 def _only_run(command: tuple[str, ...]) -> int:
@@ -244,8 +245,8 @@ def _declare(run: _Run) -> None:
     paths = run.changes.paths()
     if not paths or len(paths) > _NAMED:
         return
-    run.alone = run.alone and changed.alone(run.client, run.clock, run.held.ids)
-    if not run.alone:
+    run.others = run.others or changed.others(run.client, run.clock, run.held.ids)
+    if run.others:
         return
     told: Json = {word: run.params[word] for word in ("session", "turn", "note") if word in run.params}
     told["note"] = f"{told['note']} ({_SEEN})" if "note" in told else _SEEN
@@ -300,20 +301,24 @@ def _tell(run: _Run) -> None:
     for mutation in newest[-_SHOWN:]:
         output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
     if len(newest) > _SHOWN:
-        output.note(f"  and {len(newest) - _SHOWN} more: provd since {output.printable(run.clock)}")
+        output.note(f"  and {len(newest) - _SHOWN} more")
+        output.advise(f"provd since {output.quoted(run.clock)}  # all of it")
     for when, keys in changed.when_dirty(run.verdicts, run.changes, run.held.ids[0]).items():
         if keys:
             output.note(f"  {when}: {output.printable(output.some(keys, _SHOWN))}")
     if newest and run.only_below:
         output.note(f"  only what is watched below here was looked at: {_within(run)}")
-    if newest and not run.alone:
-        output.note("  others were at work, so none of it is kept as its doing: --write names what is")
+    if newest and run.others:
+        them = output.some(list(map(action.named, run.others)), _OTHERS)
+        output.note(f"  others were at work ({them}), so none of it is kept as its doing: --write names what is")
     if not run.held.writes and len(run.changes.paths()) > _NAMED:
         output.note(f"  more than {_NAMED} paths are not kept as its doing: say --write DIR for that")
     if run.changes.foreign:
-        output.warn(f"{records.FOREIGN}: run a daemon in here to know, on a state of its own: provd start --state DIR")
+        output.warn(records.FOREIGN, hints.OWN_DAEMON)
     elif not run.changes.whole:
         output.warn("incomplete: not all of it is watched, or events were lost; provd check answers by reading")
+    if not run.within and run.outcome != "aborted":
+        output.advise("provd watch add .  # then the next one is told what changed")
 
 
 def _count(run: _Run, changed: int) -> str:
@@ -327,7 +332,7 @@ def _count(run: _Run, changed: int) -> str:
         return f"nothing is known to have changed in {_within(run)}"
     if run.within:
         return f"nothing changed in {_within(run)}; ignored places, by default .git/, are not looked at"
-    return "no watched directory is here, so nobody knows what changed: provd watch add ."
+    return "no watched directory is here, so nobody knows what changed"
 
 
 def _within(run: _Run) -> str:

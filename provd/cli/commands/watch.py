@@ -182,7 +182,8 @@ def ls(as_json: bool, at: Place) -> int:
     elif answer["roots"]:
         _print_table(answer["roots"])
     else:
-        output.note("no roots: provd watch add .  # or another directory")
+        output.note("no roots")
+        output.advise("provd watch add .  # or another directory")
     return 0
 
 

@@ -92,14 +92,15 @@ def since(client: Client, clock: str, within: list[WirePath], *, actions: Collec
     return changes
 
 
-def alone(client: Client, clock: str, actions: Collection[int]) -> bool:
-    """Whether since `clock` no other action began that does not say what it writes."""
-    for page in _pages(client, clock, None):
-        for record in page["records"]:
-            begun = record.get("type") == "action" and record.get("event") == "begin"
-            if begun and record.get("id") not in actions and not record.get("writes"):
-                return False
-    return True
+def others(client: Client, clock: str, actions: Collection[int]) -> list[Json]:
+    """The begins since `clock` of other actions that do not say what they write, as the log has them."""
+    return [
+        record
+        for page in _pages(client, clock, None)
+        for record in page["records"]
+        if record.get("type") == "action" and record.get("event") == "begin"
+        if record.get("id") not in actions and not record.get("writes")
+    ]
 
 
 def when_dirty(told: dict[str, Json], changes: Changes, begun: int) -> dict[str, list[str]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TAKE_CLOCK: Final = "c=$(provd clock)  # before it is read, then --fetched-at $c; for files --sums needs no clock"
 LOOK_AGAIN: Final = "c=$(provd clock)  # then look again, and --fetched-at $c"
+OWN_DAEMON: Final = "provd start --state DIR  # runs one in here, on a state of its own"
 LISTS: Final = "the keys that are there; provd put keeps another"
 """What `provd ls` is good for where there is no entry of a key."""
 _VERSIONS: Final = "provd version  # the daemon is of another version than this command\nprovd restart  # ends that"
