@@ -9,7 +9,7 @@ function __provd_complete
         switch $told[1]
             case dir
                 for path in (complete -C "'' $word" | string match -r '.*/(?:\t.*)?$')
-                    echo "$option"$path
+                    echo "$option$told[3]"$path
                 end
             case file
                 for path in (complete -C "'' $word")

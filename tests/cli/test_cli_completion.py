@@ -38,6 +38,11 @@ _LINES = {
     "provd put k --dep tr": ["put", "k", "--dep", "tree:"],
     "provd put k --dep src/on": ["put", "k", "--dep", "src/only.py"],
     "provd put k --dep file:src/on": ["put", "k", "--dep", "file:src/only.py"],
+    "provd put k --dep dir:on": ["put", "k", "--dep", "dir:only/"],
+    "provd put k --dep=tree:on": ["put", "k", "--dep=tree:only/"],
+    "provd exec -- provd-onl": ["exec", "--", "provd-only-here"],
+    "provd exec -- ./bin/provd-only-h": ["exec", "--", "./bin/provd-only-here"],
+    "provd exec -- cat src/on": ["exec", "--", "cat", "src/only.py"],
     "provd put k --dep entry:ns:al": ["put", "k", "--dep", "entry:ns:alpha"],
     "provd put k --value-file src/on": ["put", "k", "--value-file", "src/only.py"],
     "provd put k --value-file src/a:z": ["put", "k", "--value-file", "src/a:z.txt"],
@@ -111,6 +116,11 @@ def cli(module_daemon: Daemon, capsys: pytest.CaptureFixture[str], monkeypatch: 
     cli.write("src/a:z.txt", "x\n")
     cli.write("bin/provd", f'#!/bin/sh\nexec "{sys.executable}" -m provd "$@"\n')
     os.chmod(os.path.join(cli.root, "bin", "provd"), 0o755)
+    cli.write("bin/provd-only-here", "#!/bin/sh\n")
+    os.chmod(os.path.join(cli.root, "bin", "provd-only-here"), 0o755)
+    cli.write("bin/provd-only-read", "")
+    os.makedirs(os.path.join(cli.root, "only"))
+    cli.write("only.txt", "x\n")
     for key in ("plain", "ns:alpha", "ns:beta"):
         cli("put", key, "--no-deps")
     return cli
@@ -220,7 +230,28 @@ def test_keys_are_those_of_the_scope_that_is_meant(cli: RealCli, monkeypatch: py
     assert _ask(cli, "provd get plain ", monkeypatch) == []
 
 
-@pytest.mark.parametrize("line", ["provd check ", "provd put k --dep entry:", "provd exec --if-usable "])
+def test_roots_are_offered_to_be_removed(cli: RealCli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(os.path.dirname(cli.root))
+    name = os.path.basename(cli.root)
+
+    assert ["plain", cli.root, ""] in _ask(cli, "provd watch rm /", monkeypatch)
+    assert _ask(cli, f"provd watch rm {name[:-1]}", monkeypatch) == [["plain", name, ""]]
+    assert _ask(cli, "provd watch add ro", monkeypatch) == [["dir", "ro", ""]]
+
+
+def test_open_actions_are_offered_to_be_ended(cli: RealCli, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = cli("action", "begin", "--write", "object:o", "--session", "s1").out.strip()
+
+    assert _ask(cli, "provd action end ", monkeypatch) == [["plain", number, "s1"]]
+    assert _ask(cli, "provd action end x", monkeypatch) == []
+    cli("action", "end", number)
+    assert _ask(cli, "provd action end ", monkeypatch) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["provd watch rm ", "provd action end ", "provd check ", "provd put k --dep entry:", "provd exec --if-usable "],
+)
 def test_without_a_daemon_nothing_is_said(cli: RealCli, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     monkeypatch.setenv("PROVD_SOCKET", os.path.join(cli.root, "none"))
 

@@ -23,7 +23,7 @@ from provd.cli.command import (
     root_option,
     scope_option,
 )
-from provd.cli.given import names
+from provd.cli.given import completing, names
 from provd.cli.words import hints
 from provd.client import RpcError
 
@@ -139,7 +139,7 @@ def _declare(method: str, where: names.Scope, params: dict[str, Any], as_json: b
 
 
 @action.command(cls=Command, examples=("provd action end 17", "provd action end 17 --outcome aborted"))
-@click.argument("number", metavar="ID", type=click.IntRange(min=0))
+@click.argument("number", metavar="ID", type=click.IntRange(min=0), shell_complete=completing.open_actions)
 @click.option(
     "--outcome",
     type=click.Choice(["done", "failed", "aborted"]),

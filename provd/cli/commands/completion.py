@@ -51,7 +51,7 @@ _provd() {
         type=${line%%$'\\t'*} line=${line#*$'\\t'}
         value=${line%%$'\\t'*} help=${line#*$'\\t'}
         case $type in
-            dir) _path_files -/ ;;
+            dir) [[ -n $help ]] && compset -P "$help"; _path_files -/ ;;
             file) [[ -n $help ]] && compset -P "$help"; _files ;;
             open) compadd -S '' -- "$value" ;;
             plain) if [[ -n $help ]]; then described+=("${value//:/\\\\:}:$help"); else plain+=("$value"); fi ;;
@@ -75,7 +75,7 @@ function __provd_complete
         switch $told[1]
             case dir
                 for path in (complete -C "'' $word" | string match -r '.*/(?:\\t.*)?$')
-                    echo "$option"$path
+                    echo "$option$told[3]"$path
                 end
             case file
                 for path in (complete -C "'' $word")

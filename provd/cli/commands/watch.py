@@ -13,7 +13,7 @@ import click
 from provd import hello
 from provd.cli import output
 from provd.cli.command import Command, Failure, Group, connected, given, json_option
-from provd.cli.given import names
+from provd.cli.given import completing, names
 from provd.cli.given.looking import real_path
 from provd.cli.words import hints, permissions, roots
 from provd.client import ProvdUnreachable, RpcError, local_path, wire_path
@@ -117,7 +117,7 @@ def _headline(root: Json) -> str:
 
 
 @watch.command(cls=Command, examples=("provd watch rm ~/repo",))
-@click.argument("directories", metavar="DIR...", nargs=-1, required=True)
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, shell_complete=completing.roots)
 @json_option
 @connected
 def rm(directories: tuple[str, ...], as_json: bool, at: Place) -> int:
