@@ -11,7 +11,7 @@ import socket
 import struct
 from typing import Final
 
-NAME_IT: Final = "provd status --socket PATH  # with that of the daemon; then $PROVD_SOCKET names it to all commands"
+NAME_IT: Final = "provd doctor  # tells where it is looked for; --socket, or $PROVD_SOCKET for all, names another place"
 
 
 class ProvdUnreachable(Exception):
@@ -114,7 +114,10 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     }
     message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
     if error.errno == errno.ECONNREFUSED and (other := _other(path)):
-        message, hint, kind = f"no daemon: {path} is {other}, not a socket", NAME_IT, "file"
+        from provd.quoting import quoted  # noqa: PLC0415
+
+        look = f"ls -ld {quoted(path)}  # what lies there; --socket, or $PROVD_SOCKET for all, names another place"
+        message, hint, kind = f"no daemon: {path} is {other}, not a socket", look, "file"
     if kind == "denied" and (closed := _shut(path)):
         hint = f"chmod 700 {closed}  # its directory is closed to its own user"
     there = _elsewhere(path) if kind in {"absent", "stale", "file"} else None

@@ -264,7 +264,7 @@ def test_a_file_in_the_sockets_place(tmp_path: Path) -> None:
 def test_a_directory_in_the_sockets_place(fake: FakeDaemon, tmp_path: Path) -> None:
     with pytest.raises(ProvdUnreachable, match=r"is a directory, not a socket\b") as refused:
         Client(str(tmp_path))
-    assert (refused.value.kind, refused.value.hint.split("  #")[0]) == ("file", "provd status --socket PATH")
+    assert (refused.value.kind, refused.value.hint.split("  #")[0]) == ("file", f"ls -ld {tmp_path}")
 
     os.rename(fake.path, os.path.join(fake.home, "provd.sock"))
     with pytest.raises(ProvdUnreachable, match=r"is a directory, not a socket\b") as within:

@@ -61,6 +61,8 @@ SENTENCE: Final = re.compile(r"[,:](?: |$)")
 TOOK: Final = re.compile(r"^\w=\$\((.+)\)$")
 OTHERS: Final = ("jq ", "gzip ", "$EDITOR ", "[ ")
 """What the examples of the help have besides."""
+_CHOSEN: Final = ("provd export --all > FILE", "provd start --socket PATH", "printenv PATH")
+"""Beginnings of what runs as it stands, whatever the name in capitals is."""
 SAID: Final = frozenset(
     (
         "provd answers at 7 (pid 7)",
@@ -211,6 +213,19 @@ def test_no_variable_is_set_to_a_placeholder() -> None:
     assert [f"{where}: {line!r}" for where, line in commands() if assigned.search(line.partition("  #")[0])] == []
 
 
+def test_no_next_step_asks_for_what_only_its_reader_can_fill_in() -> None:
+    """KEY is what the command was given; what saves a store may be named FILE. Else a name stands there, or shows it.
+
+    Where another daemon is begun, its place is the reader's to choose.
+    """
+    asked = re.compile(r"(?<![\w/-])(?:PATH|SUMS|CLOCK|FILE|D|ID|N|TEXT)(?!\w)")
+    assert asked.search("provd export > FILE")
+    said = [(where, line.partition("  #")[0]) for where, line in commands()]
+
+    found = [(where, line) for where, line in said if asked.search(line) and not line.startswith(_CHOSEN)]
+    assert [f"{where}: {line}" for where, line in found] == []
+
+
 def test_what_a_command_was_given_stands_for_placeholders_of_its_hints() -> None:
     context = click.Context(app)
     steps.know(context.meta, {"KEY": "'a b' --root /KEY"}, {})
@@ -280,7 +295,7 @@ def test_a_next_step_asks_the_daemon_and_means_the_keys_that_the_command_was_tol
         "provd why api-x": "provd why api-x --root r --state '/s t'",
         "provd put 'a b' --sums - <<< \"$s\"": "provd put 'a b' --sums - --root r --state '/s t' <<< \"$s\"",
         "provd get k --root q\nprovd start --state DIR": "provd get k --root q --state '/s t'\nprovd start --state DIR",
-        "provd status --socket PATH": "provd status --socket PATH",
+        "provd status --socket /p": "provd status --socket /p",
         "provd ls --root q": "provd ls --root q --state '/s t'",
         "provd exec -- provd ls": "provd exec --state '/s t' -- provd ls --root r --state '/s t'",
         **{each: each for each in ("provd put --help", "provd help clocks", "ls '/ provd ls'", "provd nothing known")},

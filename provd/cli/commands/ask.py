@@ -105,7 +105,9 @@ def _advise(verdict: dict[str, Any], reading: str) -> None:
 def _about(keys: tuple[str, ...], deps: tuple[str, ...], summed: str | None, fetched_at: str | None) -> dict[str, Any]:
     """What `check` is about, as parameters; raises Usage."""
     if not keys and not deps and summed is None:
-        raise Usage("nothing to check", "provd check KEY\nprovd check --sums FILE  # what sha256sum printed")
+        raise Usage(
+            "nothing to check", "provd ls  # the keys that are there: name one; or --sums for what sha256sum printed"
+        )
     if keys and (deps or summed is not None):
         option = "--dep" if deps else "--sums"
         raise Usage(f"KEY and {option} exclude each other", "ask about entries or about dependencies")

@@ -229,14 +229,16 @@ class _Taking:
         for magic, (kind, program) in _COMPRESSED.items():
             if raw.startswith(magic):
                 moved = "" if as_root is None else f" --as-root {output.quoted(as_root)}"
-                raise Failure(
-                    f"{'stdin' if self._file == '-' else self._file} is compressed ({kind})",
-                    f"{program} -c {self._named} | provd import -{moved}",
-                )
+                if self._file == "-":
+                    raise Failure(
+                        f"stdin is compressed ({kind})", f"provd import --help  # pipe it through {program} -c first"
+                    )
+                undone = f"{program} -c {output.quoted(self._file)} | provd import -{moved}"
+                raise Failure(f"{self._file} is compressed ({kind})", undone)
         if not isinstance(header, dict) or _HEADER not in header:
             raise Failure(
                 f"{self._file} is no export of provd: its first line is not the header",
-                "provd export > FILE  # makes one",
+                "provd export --help  # how one is made",
             )
         if header[_HEADER] != _FORMAT:
             raise Failure(
@@ -245,7 +247,9 @@ class _Taking:
             )
         if as_root is not None:
             if "root" not in header:
-                raise Usage("--as-root needs an export of one root", "provd export --root DIR > FILE  # makes one")
+                raise Usage(
+                    "--as-root needs an export of one root", "provd export --help  # one has no --all and no --scope"
+                )
             self._asked["moved"] = {"source": header["root"], "to": wire_path(names.absolute(as_root))}
 
     def run(self) -> None:
@@ -280,7 +284,8 @@ class _Taking:
             value = exact.value(text)
         except (ValueError, RecursionError) as error:
             self._refuse(
-                number, {"code": "parse", "message": f"no JSON: {error}", "hint": "provd export > FILE  # again"}
+                number,
+                {"code": "parse", "message": f"no JSON: {error}", "hint": "provd export --help  # export it again"},
             )
             return None
         if isinstance(value, dict) and _END in value:
@@ -318,9 +323,9 @@ class _Taking:
             self.refused.append({"line": number, **what})
 
     @property
-    def _named(self) -> str:
-        """The file as a shell can be given it; stdin was another one."""
-        return "FILE" if self._file == "-" else output.quoted(self._file)
+    def _again(self) -> str:
+        """The command that takes in the same file; what stdin was nobody knows."""
+        return "provd import --help" if self._file == "-" else f"provd import {output.quoted(self._file)}"
 
     @property
     def begun(self) -> bool:
@@ -353,15 +358,16 @@ class _Taking:
             many = output.count(self._refused, "line was", "lines were")
             output.complain(
                 f"{many} not taken, all others were",
-                f"provd import {self._named}  # when these lines are mended",
+                f"{self._again}  # when these lines are mended",
             )
         if self._ended is None:
             output.complain(
-                f"{self._file} was cut short: it has no last line", "provd export > FILE  # again, and import that"
+                f"{self._file} was cut short: it has no last line",
+                "provd export --help  # export it again where it came from",
             )
         elif self._ended != self._read:
             output.complain(
                 f"{self._file} has {output.count(self._read, 'line', 'lines')} and says that there are {self._ended}",
-                "provd export > FILE  # again, and import that: lines are missing or were added",
+                "provd export --help  # export it again where it came from: lines are missing or were added",
             )
         return codes.REFUSED if self._refused or self._ended != self._read else 0

@@ -216,7 +216,7 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
         if error.kind in holding.NOBODY and error.elsewhere is None:
             raise ProvdUnreachable(
                 error.message,
-                "provd stop --socket PATH  # nothing has to be stopped here; of one elsewhere this names the socket",
+                "provd doctor  # nothing has to be stopped here; of one elsewhere --socket names the place",
                 error.kind,
             ) from None
         raise

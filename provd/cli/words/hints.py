@@ -50,13 +50,14 @@ _NEXT: Final = {  # by why, where the daemon's hint needs no other words than it
     "moving": "provd check KEY",
     "namespace": "provd start --state DIR",
 }
+_PUT_ANEW: Final = "provd put --help  # put it anew"
 _WHY: Final = {
     "no-entry": "",  # `nothing` says where it is looked for, and leads on from there
     "touched": f"{_CLOCK}  # it was written since the last one: read it again and put it anew, with --fetched-at $c",
     "timeout": "provd check KEY --timeout-ms 60000  # or depend on something smaller",
-    "no-provenance": "provd put KEY --sums SUMS --value-file FILE  # says what it rests on; --no-deps: on nothing",
+    "no-provenance": f"{_PUT_ANEW}, with what it rests on: --sums or --dep; --no-deps: on nothing",
     "damaged": "provd forget KEY  # then put it anew: what the store held of it cannot be read any more",
-    "no-active": "provd put KEY --sums SUMS --value-file FILE  # anew: none of its values is active",
+    "no-active": f"{_PUT_ANEW}: none of its values is active",
 }
 _UNPROVEN_ENTRY: Final = (
     "c=$(provd clock)  # then get that entry, since its version is not known, and put with --fetched-at $c"

@@ -13,7 +13,7 @@ from provd.cli.commands.doctor.results import Result, fail, ok, warn
 from provd.cli.processes import process
 from provd.cli.words import permissions
 from provd.client import local_path
-from provd.reach import NAME_IT, ask_it
+from provd.reach import ask_it
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,8 @@ def socket(facts: Facts) -> Iterator[Result]:
         yield ok(f"a daemon answers at {facts.socket}")
         return
     code = f"socket.{absence.kind if absence.kind in _KINDS else 'other'}"
-    hint = absence.hint or _LOG
+    ways = [way for way in absence.hint.split("\n") if not way.startswith(steps.MORE)]  # this is it
+    hint = steps.ways(*ways) or _LOG
     why = ""
     if absence.kind == "stale":
         hint = _STALE
@@ -66,7 +67,7 @@ def _elsewhere(facts: Facts) -> tuple[str, str] | None:
     if holder is not None:
         where = f", its socket is {holder.socket}" if holder.socket else ""
         why = f"process {holder.pid} runs a daemon on this state directory{where}"
-        return why, ask_it(holder.socket) if holder.socket else steps.ways(f"kill {holder.pid}", NAME_IT)
+        return why, ask_it(holder.socket) if holder.socket else f"kill {holder.pid}"
     there = None if facts.absence is None else facts.absence.elsewhere
     return None if there is None else (f"a daemon of yours listens at {there}", ask_it(there))
 
@@ -184,7 +185,7 @@ def _unit(facts: Facts, it: Service) -> Iterator[Result]:
             "unit.other",
             f"{it.name} runs process {it.pid}, and process {pid} answers here",
             "the unit runs another daemon than the one that this command asks",
-            "provd stop  # ends the one that answers\nprovd status --socket PATH  # with that of the unit",
+            "provd stop  # ends the one that answers",
         )
     if it.enabled is False:
         yield warn("unit.disabled", f"{it.name} is installed and does not start by itself", "", "provd service install")
