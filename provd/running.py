@@ -131,6 +131,7 @@ class Running:
             ending.callback(self._workers.close)
             ending.push_async_callback(self._durable)
             self._servings.append(await self._server.start(listening.socket))
+            ending.callback(self._actions.close)
             ending.push_async_callback(self._live.close)
             ending.push_async_callback(self._server.stop)
             ending.callback(self._stopping, tasks)

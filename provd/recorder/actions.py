@@ -184,6 +184,10 @@ class Actions:
         with self._store.view() as view:
             return {"actions": [action_wire(action) for action in view.actions()]}
 
+    def close(self) -> None:
+        """Ends what is done beside the requests; what is not recorded by then is told by the gap of the next run."""
+        self._unwritten.close()
+
     def closed(self, holder: int) -> None:
         """A connection closed: what it holds has failed."""
         command = partial(part_held if self.stopping else end_held, holder=holder)

@@ -47,6 +47,10 @@ class Unwritten:
             self.owing.owe(names, why[:_MOST_SAID])
             self._tell(self._store.environment.unwritten)  # with those that are being written at this moment
 
+    def close(self) -> None:
+        """Gives up what is owed: the gap for all of the next run tells of it."""
+        self.owing.close()
+
     def _paid(self, _: Collection[bytes]) -> None:
         """Those that were added meanwhile stay: another write may have come after what is durable."""
         self._tell(frozenset())

@@ -198,3 +198,21 @@ def test_a_debt_is_cut_into_records_of_a_size_that_can_be_sent(desk: Desk, monke
         assert told == [(b"name0",), (b"name1",), (b"name2",)]
 
     run(desk, work)
+
+
+def test_a_debt_is_given_up_where_the_daemon_ends(desk: Desk) -> None:
+    desk.actions._unwritten.owing.retry = 30.0
+
+    async def work() -> None:
+        await put(desk, "x")
+        Full(desk)
+        with pytest.raises(errors.StoreFull):
+            await desk.actions.begin(params.ActionRecord(writes=["object:x"]), holder=1, foreign=False)
+        paying = desk.actions._unwritten.owing._paying
+        assert paying is not None
+        desk.actions.close()
+        await asyncio.wait([paying])
+        assert paying.cancelled()
+        assert (await desk.found("x"))[:2] == UNKNOWN  # as long as somebody may ask
+
+    run(desk, work)
