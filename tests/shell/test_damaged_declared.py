@@ -1,6 +1,4 @@
-"""What was declared of an object or a path cannot be read any more: actions begin and end all the same, and what is owed
-to others is recorded.
-"""
+"""What was declared of something cannot be read any more: actions begin and end on it all the same."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ BAD = b"\xc1"
 def desk(tmp_path: Path) -> Iterator[Desk]:
     watch = Scripted()
     desk = Desk(tmp_path, watch)
-    desk.actions._unwritten.owing.retry = 0.0
+    desk.actions.unwritten.owing.retry = 0.0
     watch.store = desk.store
     yield desk
     desk.close()
