@@ -70,7 +70,7 @@ def test_what_names_nothing_that_can_be_read_may_be_any_object(text: str | bytes
 
 def test_writes_that_were_decoded_are_told_in_the_same_way() -> None:
     writes = [{"dep": {"b64": B64}, "b64": None, "digest": None}, "object:x", "file:f"]
-    assert misread.declared({"writes": writes}) == {b"x", b"y"}
+    assert misread.declared({"writes": writes}) == frozenset({b"x", b"y"})
 
 
 @pytest.mark.parametrize(
