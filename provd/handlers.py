@@ -14,7 +14,7 @@ from provd import __version__, atonce
 from provd.clocks import Clocks
 from provd.core import errors, params
 from provd.core.records import wire_name
-from provd.core.wire import Request
+from provd.core.wire import DECLARING, Bad, Request
 from provd.exporting import Exporting
 from provd.recorder import Actions, Entries, Roots
 from provd.recorder.importing import Importing
@@ -132,9 +132,15 @@ class Handlers:
         try:
             return params.decode(request.method, request.params)
         except errors.InvalidParams as e:
-            if request.method in {"action.begin", "action.record"} and not self.stopping:
-                await self._actions.misread(request.method, request.params, e)
+            if request.method in DECLARING and not self.stopping:
+                raw = b"" if request.params is msgspec.UNSET else bytes(request.params)
+                await self._actions.unwritten.misread(request.method, raw, e)
             raise
+
+    async def refused(self, bad: Bad) -> None:
+        """What a line that is no request may declare is recorded before it gets its error."""
+        if not self.stopping and self._over() is None:  # else the gap of the next run tells of it
+            await self._actions.unwritten.misread_line(bad.line, bad.error)
 
     async def _plain(self, method: str) -> Any:
         """The methods without parameters."""

@@ -110,7 +110,7 @@ class Running:
             self._stop.set,
             tenure.over,
         )
-        self._server = Server(self._handlers.handle, self._closed, self._handlers.at_once)
+        self._server = Server(self._handlers.handle, self._closed, self._handlers.at_once, self._handlers.refused)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         self._listening: BoundSocket | None = None
@@ -131,6 +131,7 @@ class Running:
             ending.callback(self._workers.close)
             ending.push_async_callback(self._durable)
             self._servings.append(await self._server.start(listening.socket))
+            ending.callback(self._actions.close)
             ending.push_async_callback(self._live.close)
             ending.push_async_callback(self._server.stop)
             ending.callback(self._stopping, tasks)

@@ -12,7 +12,7 @@ import itertools
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, cast
 
 import msgspec
@@ -53,20 +53,31 @@ class Peer(msgspec.Struct, frozen=True):
 
 Handler = Callable[["Connection", Request], Awaitable[Any]]
 AtOnce = Callable[["Connection", Request], bytes | None]
+Refused = Callable[[Bad], Awaitable[None]]
+
+
+async def _nothing(_: Bad) -> None:
+    """Refused lines concern nobody."""
 
 
 class Server:
     """Serves connections with `handler`. `closed` is called with each connection that ended.
 
-    `at_once` gives the JSON of a result that needs no waiting, and so no task.
+    `at_once` gives the JSON of a result that needs no waiting, and so no task. `refused` is waited for before a line
+    that is no request, and may declare writes, gets its error.
     """
 
     def __init__(
-        self, handler: Handler, closed: Callable[[Connection], None], at_once: AtOnce = lambda *_: None
+        self,
+        handler: Handler,
+        closed: Callable[[Connection], None],
+        at_once: AtOnce = lambda *_: None,
+        refused: Refused = _nothing,
     ) -> None:
         self.handler = handler
         self.closed = closed
         self.at_once = at_once
+        self.refused = refused
         self.connections: set[Connection] = set()
         self.most = MAX_CONNECTIONS
         """Connections that are answered: as many as the contract has, or fewer where descriptors are few."""
@@ -136,15 +147,22 @@ class Connection(asyncio.Protocol):
 
     def _take(self, request: Request | Bad) -> None:
         if isinstance(request, Bad):
-            self._write(wire.failure(request.id, request.error))
+            if request.line:
+                self._work(self._refuse_line(request), len(request.line))
+            else:
+                self._write(wire.failure(request.id, request.error))
             if request.fatal:
                 self._end()
             return
         if not self.tasks and request.id is not msgspec.UNSET and self._answered_at_once(request):
             return
         size = 0 if request.params is msgspec.UNSET else len(bytes(request.params))
+        self._work(self._serve(request), size)
+
+    def _work(self, work: Coroutine[Any, Any, None], size: int) -> None:
+        """Goes on with a line of so many bytes beside the others."""
         self._in_work += size
-        task = asyncio.ensure_future(self._serve(request))
+        task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(lambda done: self._served(done, size))
 
@@ -216,6 +234,13 @@ class Connection(asyncio.Protocol):
         if line:
             faults.point("answer.before")
             self._write(line)
+
+    async def _refuse_line(self, bad: Bad) -> None:
+        try:
+            await self._server.refused(bad)
+        except Exception:
+            log.exception("what a refused line may declare was not recorded")
+        self._write(wire.failure(bad.id, bad.error))
 
     def _served(self, task: asyncio.Task[None], size: int) -> None:
         self.tasks.discard(task)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
-from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from provd.core import dependency, errors
+from provd.core import errors
 from provd.core.dependency import MAX_NAME
 
 MAX_VALUE: Final = 8 * 1024 * 1024
@@ -277,36 +275,6 @@ def decode(method: str, raw: msgspec.Raw | msgspec.UnsetType) -> Params:
     except (msgspec.MsgspecError, RecursionError) as e:
         raise errors.InvalidParams(f"{method}: {e}", fields(METHODS[method])) from None
     return params
-
-
-class _Writes(msgspec.Struct):
-    """The writes among parameters that may not fit, of any types."""
-
-    writes: Any = None
-
-
-_misread: Final = msgspec.json.Decoder(_Writes)
-
-
-def misread_writes(raw: msgspec.Raw | msgspec.UnsetType) -> list[object]:
-    """What parameters that `decode` refused have as their `writes`, of any types; [] where there are none."""
-    try:
-        writes = _misread.decode(b"{}" if raw is msgspec.UNSET else raw).writes
-    except (msgspec.MsgspecError, RecursionError):
-        return []
-    return writes if isinstance(writes, list) else [writes]
-
-
-def declared_objects(writes: Iterable[object]) -> Iterator[bytes]:
-    """The objects among writes that may be of any types: the others are passed over."""
-    for one in writes:
-        with contextlib.suppress(errors.ProvdError, msgspec.MsgspecError):
-            given = one
-            if isinstance(one, dict):
-                given = msgspec.convert({name: one.get(name) for name in ("dep", "b64")}, WireDependency)
-            text = wire_dependency(given)[0] if isinstance(given, str | WireDependency) else b""
-            if text.startswith(b"object:"):
-                yield dependency.parse(text, None).name
 
 
 def fields(kind: type[msgspec.Struct]) -> str:

@@ -16,6 +16,11 @@ from provd.core import errors
 MAX_LINE: Final = 16 * 1024 * 1024
 """Bytes of a line, its end not counted."""
 
+DECLARING: Final = frozenset({"action.begin", "action.record"})
+"""The methods that declare writes."""
+_BEGINNING: Final = 64 * 1024
+"""Bytes of an over-long line in which it is looked for what it is."""
+
 _CODES: Final[dict[str, int]] = {
     "parse": -32700,
     "request": -32600,
@@ -36,11 +41,15 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Bad(msgspec.Struct, frozen=True):
-    """A line that is no request: the error to answer with, and the id where one could be read."""
+    """A line that is no request: the error to answer with, and the id where one could be read.
+
+    `line` is the line itself (of an over-long one the beginning) where it may declare writes, else empty.
+    """
 
     error: errors.RequestError
     id: int | str | float | None = None
     fatal: bool = False
+    line: bytes = b""
 
 
 class _Id(msgspec.Struct):
@@ -50,6 +59,7 @@ class _Id(msgspec.Struct):
 _requests = msgspec.json.Decoder(Request)
 _ids = msgspec.json.Decoder(_Id)
 _encode = msgspec.json.Encoder().encode
+_WORDS: Final = (*(name.encode() for name in DECLARING), b'"writes"')
 
 
 class Framer:
@@ -80,18 +90,18 @@ class Framer:
             self._held += len(first)
         for line in lines:
             if len(line) > MAX_LINE:
-                return [*out, self._broke()]
+                return [*out, self._broke(line)]
             if line.strip():
                 out.append(parse(line))
         if self._held > MAX_LINE:
-            out.append(self._broke())
+            out.append(self._broke(b"".join(self._pieces)))
         return out
 
-    def _broke(self) -> Bad:
+    def _broke(self, line: bytes) -> Bad:
         self.broken = True
         self._pieces.clear()
         error = errors.LimitExceeded(f"a line is over {MAX_LINE} bytes", "send less at once; this connection ends here")
-        return Bad(error, fatal=True)
+        return _bad(error, line[:_BEGINNING], fatal=True)
 
 
 def parse(line: bytes) -> Request | Bad:
@@ -104,14 +114,23 @@ def parse(line: bytes) -> Request | Bad:
         try:
             json.loads(line)  # a wrong type may be met before the line is seen to be no JSON
         except (ValueError, RecursionError) as bad:
-            return Bad(errors.ParseError(f"not JSON: {bad}", "one UTF-8 JSON value a line"))
+            return _bad(errors.ParseError(f"not JSON: {bad}", "one UTF-8 JSON value a line"), line)
         hint = "one JSON-RPC 2.0 request a line: jsonrpc, id, method, params; batches are not taken"
-        return Bad(errors.InvalidRequest(f"not a request: {e}", hint), _id_of(line))
+        return _bad(errors.InvalidRequest(f"not a request: {e}", hint), line, _id_of(line))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
-        return Bad(errors.ParseError(f"not JSON in UTF-8: {e}", "one UTF-8 JSON value a line"))
+        return _bad(errors.ParseError(f"not JSON in UTF-8: {e}", "one UTF-8 JSON value a line"), line)
     if request.jsonrpc != "2.0":
-        return Bad(errors.InvalidRequest("jsonrpc is not '2.0'", 'send "jsonrpc": "2.0"'), _id_of(line))
+        return _bad(errors.InvalidRequest("jsonrpc is not '2.0'", 'send "jsonrpc": "2.0"'), line, _id_of(line))
     return request
+
+
+def may_declare(text: bytes) -> bool:
+    """Whether what cannot be read may be a request that declares writes."""
+    return any(word in text for word in _WORDS)  # a pattern takes ten times as long
+
+
+def _bad(error: errors.RequestError, line: bytes, request_id: str | float | None = None, *, fatal: bool = False) -> Bad:
+    return Bad(error, request_id, fatal, line if may_declare(line) else b"")
 
 
 def _id_of(line: bytes) -> int | str | float | None:

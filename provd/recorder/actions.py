@@ -7,7 +7,7 @@ begin makes its objects a gap, since the agent may go on all the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -32,8 +32,6 @@ MAX_AFFECTED: Final = 10_000
 _KEYS_TOLD: Final = 100
 _PATIENCE: Final = 2.0
 _ATTEMPTS: Final = 16
-_MANY: Final = 2000
-"""Writes that are looked through in some milliseconds: of more others would have to wait."""
 GRACE: Final = 10.0
 """Seconds from the start on in which an action that was held before can be taken over."""
 NOBODY: Final = 0
@@ -93,7 +91,7 @@ class Actions:
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
-        self._unwritten = Unwritten(store)
+        self.unwritten = Unwritten(store)
         self.stopping = False
         """Whether connections close because the daemon ends: then what may be taken over waits for the next run."""
 
@@ -102,7 +100,7 @@ class Actions:
         try:
             result = await self._begun(asked, holder=holder, foreign=foreign)
         except Exception as e:
-            await self._refused(asked.writes, method_of(asked), e)
+            await self.unwritten.refused(asked.writes, method_of(asked), e)
             raise
         if isinstance(result, _Refused):
             raise errors.ActionStale(
@@ -113,17 +111,6 @@ class Actions:
             )
         assert isinstance(result, _Begun)
         return result.answer
-
-    async def misread(self, method: str, raw: msgspec.Raw | msgspec.UnsetType, error: errors.ProvdError) -> None:
-        """The parameters of a begin or a record do not fit: what can be read of its writes is as if it was refused."""
-        await self._refused(params.misread_writes(raw), method, error)
-
-    async def _refused(self, writes: Sequence[object], method: str, error: Exception) -> None:
-        """Whoever declared these may carry them out all the same."""
-        objects: Iterable[bytes] = params.declared_objects(writes)
-        if len(writes) > _MANY:
-            objects = await asyncio.to_thread(lambda: frozenset(params.declared_objects(writes)))
-        await self._unwritten.take(objects, f"{method} was refused: {error}")
 
     async def _begun(
         self, asked: params.ActionBegin | params.ActionRecord, *, holder: int, foreign: bool
@@ -183,6 +170,10 @@ class Actions:
         """`action.list`: the open actions, oldest first."""
         with self._store.view() as view:
             return {"actions": [action_wire(action) for action in view.actions()]}
+
+    def close(self) -> None:
+        """Ends what is done beside the requests; what is not recorded by then is told by the gap of the next run."""
+        self.unwritten.close()
 
     def closed(self, holder: int) -> None:
         """A connection closed: what it holds has failed."""

@@ -16,7 +16,7 @@ import msgspec
 from provd.core.dependency import above, is_under
 from provd.core.mutation import DIRECTORY, Change, State, kind_of
 from provd.core.notice import NAMED, Moved, What
-from provd.core.records import Coverage, Gap, MutationKind, Origin
+from provd.core.records import Coverage, Gap, Mutation, MutationKind, Origin
 from provd.disk.states import is_as
 from provd.recorder.following import PIECE, EnoughError, Rows
 from provd.recorder.items import Contents, Item, Looked, Outcome
@@ -78,7 +78,7 @@ class _Application(Rows):
     def _apply(self, item: Item) -> None:
         match item:
             case Looked(step=Change() as change):
-                self._change(change, item)
+                self._change(change, item.now, item.digest)
             case Looked(step=Moved() as moved):
                 self._move(moved, item)
             case Contents():
@@ -91,8 +91,7 @@ class _Application(Rows):
 
     # steps
 
-    def _change(self, change: Change, looked: Looked) -> None:
-        now, digest = looked.now, looked.digest
+    def _change(self, change: Change, now: State | None, digest: bytes) -> None:
         path, row = change.path, self._files.get(change.path)
         whats = change.whats
         if now is None and row is None and not change.is_dir and not NAMED & set(whats):
@@ -104,7 +103,7 @@ class _Application(Rows):
                 return
             whats = tuple(what for what in whats if what is not What.CREATED) or (What.MODIFIED,)
         kind = kind_of(whats, now, None if row is None else row.state)
-        if row is None and now is not None and looked.listed and self._is_listed(path.rpartition(b"/")[0]):
+        if row is None and now is not None and not NAMED & set(whats) and self._was_made(path.rpartition(b"/")[0]):
             kind = MutationKind.CREATED  # it was made before its directory was watched, and changed after
         went = What.DELETED in change.whats
         if row is not None and row.is_directory and (went or (now is not None and now.sort != DIRECTORY)):
@@ -121,6 +120,12 @@ class _Application(Rows):
             self._stays(path, row, of, is_dir=change.is_dir)
         else:
             self._keep(path, now, of, row, made=What.CREATED in change.whats, digest=digest)
+
+    def _was_made(self, directory: bytes) -> bool:
+        """Whether the last that the log tells of a directory is that it was made: then nothing was in it."""
+        row = self._files.get(directory or b"/")
+        made = None if row is None or not row.of else self._writer.record(row.of)
+        return isinstance(made, Mutation) and made.kind is MutationKind.CREATED
 
     def _move(self, moved: Moved, looked: Looked) -> None:
         """What was known at and below the source is known at the path instead, and nothing else is there."""

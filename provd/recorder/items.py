@@ -31,14 +31,12 @@ class Looked(msgspec.Struct, frozen=True):
     """A step and what its path names now. `again`: something lies where it was moved away from.
 
     `digest` is the raw one of the content that was read while the path was as `now` says, empty where none was.
-    `listed`: nothing says that the name came, and a listing of its directory would have told of it.
     """
 
     step: Change | Moved
     now: State | None
     again: bool = False
     digest: bytes = b""
-    listed: bool = False
 
 
 class Contents(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from provd.core.mutation import FILE, Change, Listed, State, Step
-from provd.core.notice import NAMED, Covered, Lost, Moved, Scan
+from provd.core.notice import Covered, Lost, Moved, Scan
 from provd.core.records import Coverage, Gap
 from provd.disk.states import MOUNTED, Unlisted, look, look_and_sum
 from provd.disk.workers import Workers
@@ -94,18 +94,12 @@ class Looking:
             self._seen[directory] = None
             self._scanning.touched(directory)
         if far is not None:
-            return self._looked(step, far.get(path), again=isinstance(step, Moved) and far.get(step.source) is not None)
+            return Looked(step, far.get(path), isinstance(step, Moved) and far.get(step.source) is not None)
         now, digest = look_and_sum(path, self._most(), self._rest())
         if isinstance(now, Unlisted) and not now.gone:  # nobody may look, or the path is too long: it is not gone
             return Gap(self._now(), directory, f"a name in it cannot be looked at: {now.why}")
         there = None if isinstance(now, Unlisted) else now
-        again = isinstance(step, Moved) and look(step.source) is not None
-        return self._looked(step, there, digest, again=again)
-
-    def _looked(self, step: Change | Moved, now: State | None, digest: bytes = b"", *, again: bool) -> Looked:
-        unnamed = isinstance(step, Change) and not NAMED & set(step.whats)
-        listed = unnamed and not self._scanning.lister.aside(step.path, is_dir=step.is_dir)
-        return Looked(step, now, again, digest, listed)
+        return Looked(step, there, isinstance(step, Moved) and look(step.source) is not None, digest)
 
     async def _list(self, step: Listed, path: bytes) -> Sequence[Item]:
         self._seen[path] = None

@@ -5,19 +5,23 @@ Rule: until it is durable that they may have been written, each question takes t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Final
 
 import msgspec
 
+from provd.core import misread
 from provd.core.params import MAX_WRITES
 from provd.core.records import ALL, Action, ActionEvent, Gap
 from provd.recorder.owing import Owed, Owing
 from provd.store import Store, Writer
 from provd.store.keys import EVERY
 
+_MANY: Final = 2000
+"""Writes that are looked through in some milliseconds: of more others would have to wait."""
 _MOST: Final = 10_000
 """Objects that are told apart; of more, nothing is known of any."""
 _MOST_SAID: Final = 300
@@ -30,6 +34,26 @@ class Unwritten:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.owing = Owing(store, self._paid, _write, _MOST, EVERY)
+
+    async def refused(self, writes: Sequence[object], method: str, error: Exception) -> None:
+        """A begin or a record of these writes was refused."""
+        asked = {"writes": msgspec.to_builtins(writes)}
+        if len(writes) > _MANY:
+            objects = await asyncio.to_thread(misread.declared, asked)
+        else:
+            objects = misread.declared(asked)
+        await self._take_any(objects, method, error)
+
+    async def misread(self, method: str, raw: bytes, error: Exception) -> None:
+        """The same where the parameters do not fit: what they may declare counts, as far as it can be told."""
+        await self._take_any(await asyncio.to_thread(misread.of_params, raw), method, error)
+
+    async def misread_line(self, line: bytes, error: Exception) -> None:
+        """The same of a line that is no request, and may have been meant for one."""
+        await self._take_any(await asyncio.to_thread(misread.of_line, line), "a line that may declare writes", error)
+
+    async def _take_any(self, objects: Iterable[bytes] | None, what: str, error: Exception) -> None:
+        await self.take((EVERY,) if objects is None else objects, f"{what} was refused: {error}")
 
     async def take(self, objects: Iterable[bytes], why: str) -> None:
         """Nobody vouches for these from here on. When this returns that is durable, or it is owed."""
@@ -46,6 +70,10 @@ class Unwritten:
         except Exception:  # noqa: BLE001  the store takes no records now
             self.owing.owe(names, why[:_MOST_SAID])
             self._tell(self._store.environment.unwritten)  # with those that are being written at this moment
+
+    def close(self) -> None:
+        """Gives up what is owed: the gap for all of the next run tells of it."""
+        self.owing.close()
 
     def _paid(self, _: Collection[bytes]) -> None:
         """Those that were added meanwhile stay: another write may have come after what is durable."""

@@ -1,6 +1,7 @@
 """What actions declared: of objects and paths, which of them are open, what was answered.
 
-Rule: for judging, what cannot be read was written just now; what changes a row must be able to read it.
+Rule: what cannot be read was written just now. What changes such a row puts the least in its place that it may have
+held, so that no action is left without its end, and no other object or path without its record.
 """
 
 from __future__ import annotations
@@ -37,9 +38,17 @@ class Declared(History):
     """What actions declared, in one view."""
 
     def object_state(self, name: bytes) -> ObjectState:
-        """What actions declared of an object."""
+        """What actions declared of an object, to be changed and kept: where that cannot be read, it was refused at the
+        head, and the open actions that name it are at it.
+        """
         data = self._get("objects", keys.object_key(name))
-        return ObjectState(name) if data is None else _objects(data)
+        if data is None:
+            return ObjectState(name)
+        lost = ObjectState(name, refused=self.head())
+        state = self._or(_objects, data, lost)
+        if state is lost:  # who is at it is known from elsewhere, and must not be forgotten
+            return msgspec.structs.replace(lost, open=tuple(a.id for a in self.actions() if name in a.objects))
+        return state
 
     def _object_now(self, name: bytes) -> ObjectState:
         """The same for judging: with what could not be recorded, or read, which is newer than all clocks."""
@@ -51,9 +60,15 @@ class Declared(History):
         return state
 
     def path_state(self, path: bytes) -> PathState:
-        """What actions declared of a path."""
+        """The same of a path: where that cannot be read, its last write ended at the head."""
         data = self._get("written", keys.written_key(path))
-        return PathState(path) if data is None else _paths(data)
+        if data is None:
+            return PathState(path)
+        lost = PathState(path, self.head())
+        state = self._or(_paths, data, lost)
+        if state is lost:
+            return msgspec.structs.replace(lost, open=tuple(a.id for a in self.actions() if path in a.paths))
+        return state
 
     def _path_now(self, path: bytes) -> PathState:
         """The same for judging: what cannot be read was written just now."""

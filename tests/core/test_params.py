@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any, Final
 
@@ -266,18 +265,6 @@ def test_keys_have_1_to_1024_bytes() -> None:
     for bad in ("", "x" * 1025, "\u00e4" * 513):
         with pytest.raises(errors.LimitExceeded):
             params.key(bad)
-
-
-def test_what_can_be_read_of_writes_that_do_not_fit() -> None:
-    def objects(raw: str) -> list[bytes]:
-        return list(params.declared_objects(params.misread_writes(msgspec.Raw(raw.encode()))))
-
-    b64 = base64.b64encode(b"object:y").decode()
-    named = f'[{{"dep":"object:x"}},{{"b64":"{b64}"}},{{"dep":{{"b64":"{b64}"}}}},{{"dep":"object:z","more":[]}}]'
-    assert objects(f'{{"writes":{named},"note":1}}') == [b"x", b"y", b"y", b"z"]
-    assert objects('{"writes":"object:x"}') == [b"x"]
-    none = ['{"writes":[1,null,[],{},"object:","file:/x",{"dep":7},{"b64":"?"}]}', '{"writes":null}', "{}", "[]", "7"]
-    assert [objects(raw) for raw in none] == [[]] * len(none)
 
 
 def test_what_was_asked_wrongly_is_told_with_what_there_is() -> None:

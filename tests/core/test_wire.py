@@ -263,3 +263,44 @@ def test_lines_out_are_one_json_value_each() -> None:
 def test_notifications_that_differ_in_one_string_are_as_if_each_was_told_alone(values: list[str], other: str) -> None:
     told = wire.notifications("m", {"seq": 1, other + "!": "\0"}, "key", values)
     assert told == b"".join(wire.notification("m", {"key": value, "seq": 1, other + "!": "\0"}) for value in values)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        line(id=1, method="action.begin", params={}, more=1),
+        line(id=True, method="action.record"),
+        json.dumps({"id": 1, "method": "action.begin"}).encode(),
+        b'{"method":"action.begin"',
+        b'{"method":"action.record","params":"\xff"}',
+        b'{"params":{"writes":[',
+        line(id=1, method="action.begin", params=float("nan")),
+    ],
+)
+def test_a_bad_line_that_may_declare_writes_is_kept(bad: bytes) -> None:
+    read = wire.parse(bad)
+    assert isinstance(read, Bad)
+    assert read.line == bad
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_no_other_bad_line_is_kept(bad: bytes) -> None:
+    read = wire.parse(bad)
+    assert isinstance(read, Bad)
+    assert not read.line
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_of_an_over_long_line_the_beginning_tells_whether_it_may_declare_writes(
+    small_lines: None, monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
+    monkeypatch.setattr(wire, "_BEGINNING", 100)
+    for start, kept in ((line(id=1, method="action.begin"), True), (line(id=1, method="entry.put"), False)):
+        for end in (b"", b"\n"):
+            data = start + b" " * LIMIT + b"action.begin" + end
+            size = len(data) // pieces + 1
+            framer = Framer()
+            told = [one for at in range(0, len(data), size) for one in framer.feed(data[at : at + size])]
+            assert [(one.fatal, one.line) for one in told if isinstance(one, Bad)] == [
+                (True, (start + b" " * LIMIT)[:100] if kept else b"")
+            ]

@@ -18,7 +18,7 @@ from provd.server import Connection, Server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from provd.core.wire import Request
+    from provd.core.wire import Bad, Request
 
 
 class Service:
@@ -26,7 +26,7 @@ class Service:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.server = Server(self._handle, self._closed)
+        self.server = Server(self._handle, self._closed, refused=self._refused)
         self.started: list[str] = []
         self.finished: list[str] = []
         self.gone: list[Connection] = []
@@ -42,6 +42,9 @@ class Service:
         finally:
             self.finished.append(request.method)
             await self._tell()
+
+    async def _refused(self, bad: Bad) -> None:
+        await self._answer(self.only, bad.line.split(b" ")[0].decode())
 
     async def _answer(self, connection: Connection, method: str) -> Any:
         word, _, rest = method.partition(" ")

@@ -52,6 +52,22 @@ def test_one_slow_client_is_nobody_elses_matter() -> None:
     check(body)
 
 
+def test_a_bad_line_that_may_declare_writes_gets_its_error_when_that_is_recorded() -> None:
+    async def body(service: Service) -> None:
+        client = await service.client()
+        client.raw(b"wait action.begin\ncrash action.begin\n{\n")
+        assert [(await client.line())["error"]["code"] for _ in range(2)] == [-32700] * 2
+        client.send("m", id=1)
+        assert (await client.line())["id"] == 1
+        assert len(service.only.tasks) == 1
+        client.writer.write_eof()
+        service.gate.set()
+        assert (await client.line())["error"]["code"] == -32700
+        assert await client.line() is None
+
+    check(body)
+
+
 def test_a_bad_line_gets_its_error_and_the_connection_goes_on() -> None:
     async def body(service: Service) -> None:
         client = await service.client()

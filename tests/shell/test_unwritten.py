@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from provd.recorder import unwritten
 def desk(tmp_path: Path) -> Iterator[Desk]:
     watch = Scripted()
     desk = Desk(tmp_path, watch)
-    desk.actions._unwritten.owing.retry = 0.0
+    desk.actions.unwritten.owing.retry = 0.0
     watch.store = desk.store
     yield desk
     desk.close()
@@ -45,7 +46,7 @@ UNKNOWN = ("unknown", "gap")
 
 
 async def recorded(desk: Desk) -> None:
-    paying = desk.actions._unwritten.owing._paying
+    paying = desk.actions.unwritten.owing._paying
     assert paying is not None
     await paying
     assert not desk.store.environment.unwritten
@@ -96,6 +97,10 @@ REFUSED: list[tuple[params.ActionBegin | params.ActionRecord, type[Exception]]] 
     (params.ActionBegin(writes=["object:x"], root="/nowhere/at/all"), errors.RootMissing),
     (params.ActionRecord(writes=["object:x"], scope="s" * 2000), errors.LimitExceeded),
     (params.ActionBegin(writes=["object:x"], if_usable=[""]), errors.LimitExceeded),
+    (
+        params.ActionBegin(writes=["entry:k", params.WireDependency(b64=base64.b64encode(b"object:x").decode())]),
+        errors.DependencyMalformed,
+    ),
 ]
 
 
@@ -148,7 +153,7 @@ def test_an_object_that_is_called_all_is_one_of_many(desk: Desk) -> None:
 
 
 def test_what_is_owed_while_there_is_no_room_stays_small(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk.actions._unwritten.owing, "_most", 2)
+    monkeypatch.setattr(desk.actions.unwritten.owing, "_most", 2)
 
     async def work() -> None:
         Full(desk)
@@ -157,7 +162,7 @@ def test_what_is_owed_while_there_is_no_room_stays_small(desk: Desk, monkeypatch
             with pytest.raises(errors.StoreFull):
                 await desk.actions.begin(asked, holder=1, foreign=False)
             assert len(desk.store.environment.unwritten) <= 2
-        desk.actions._unwritten.owing.close()
+        desk.actions.unwritten.owing.close()
 
     run(desk, work)
 
@@ -196,5 +201,49 @@ def test_a_debt_is_cut_into_records_of_a_size_that_can_be_sent(desk: Desk, monke
         with desk.store.view() as view:
             told = [record.objects for _, record in view.records(0, 100) if isinstance(record, Action)]
         assert told == [(b"name0",), (b"name1",), (b"name2",)]
+
+    run(desk, work)
+
+
+def test_a_debt_is_given_up_where_the_daemon_ends(desk: Desk) -> None:
+    desk.actions.unwritten.owing.retry = 30.0
+
+    async def work() -> None:
+        await put(desk, "x")
+        Full(desk)
+        with pytest.raises(errors.StoreFull):
+            await desk.actions.begin(params.ActionRecord(writes=["object:x"]), holder=1, foreign=False)
+        paying = desk.actions.unwritten.owing._paying
+        assert paying is not None
+        desk.actions.close()
+        await asyncio.wait([paying])
+        assert paying.cancelled()
+        assert (await desk.found("x"))[:2] == UNKNOWN  # as long as somebody may ask
+
+    run(desk, work)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_line_that_may_declare_any_object_makes_all_unknown(desk: Desk, is_full: bool) -> None:
+    async def work() -> None:
+        await put(desk, "x", "other")
+        full = Full(desk)
+        full.is_full = is_full
+        await desk.actions.unwritten.misread_line(b'{"method":"action.begin"', errors.ParseError("no", "ask anew"))
+        assert (await desk.found("x"))[:2] == (await desk.found("other"))[:2] == UNKNOWN
+        full.is_full = False
+        if is_full:
+            await recorded(desk)
+        assert (await desk.found("x"))[:2] == UNKNOWN
+        await put(desk, "x", "other")
+
+    run(desk, work)
+
+
+def test_parameters_that_may_declare_any_object_make_all_unknown(desk: Desk) -> None:
+    async def work() -> None:
+        await put(desk, "other")
+        await desk.actions.unwritten.misread("action.begin", b"", errors.InvalidParams("no", "ask anew"))
+        assert (await desk.found("other"))[:2] == UNKNOWN
 
     run(desk, work)

@@ -1,0 +1,118 @@
+"""Which objects a begin may have declared that could not be taken as it was sent.
+
+Rule: whoever sent it may go on to write all the same. What can be told of it is read leniently; where nothing can be
+told, it may be any object.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from provd.core import dependency, errors, params, wire
+
+_MOST: Final = 2 * 1024 * 1024
+"""Bytes that are read leniently: a declaration has up to params.MAX_WRITES, and reading holds the interpreter."""
+
+
+def _number(_: str) -> None:
+    """Numbers name nothing, and some are too long to be had."""
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """All members: of a name that comes twice nobody knows which one is meant."""
+    told = dict(pairs)
+    return told if len(told) == len(pairs) else told | {"": [value for _, value in pairs]}
+
+
+_read: Final = json.JSONDecoder(
+    strict=False, parse_int=_number, parse_float=_number, parse_constant=_number, object_pairs_hook=_members
+).raw_decode
+_space: Final = re.compile(r"[ \t\r\n]*")
+
+
+def of_line(line: bytes) -> frozenset[bytes] | None:
+    """The objects that a line which is no request may have declared; None where it may be any.
+
+    A list of requests, or several one after the other, are several.
+    """
+    if len(line) > _MOST:
+        return None if wire.may_declare(line) else frozenset()
+    found: set[bytes] = set()
+    text = line.decode("utf-8", "surrogateescape")
+    at = _past_space(text, 0)
+    while at < len(text):
+        try:
+            value, end = _read(text, at)
+        except (ValueError, RecursionError):
+            rest = text[at:].encode("utf-8", "surrogateescape")
+            return None if wire.may_declare(rest) else frozenset(found)
+        for request in value if isinstance(value, list) else [value]:
+            objects = _of_request(request)
+            if objects is None:
+                return None
+            found |= objects
+        at = _past_space(text, end)
+    return frozenset(found)
+
+
+def of_params(raw: bytes) -> frozenset[bytes] | None:
+    """The same of what was sent as the parameters of a begin or a record, and does not fit."""
+    if len(raw) > _MOST:
+        return None
+    text = raw.decode("utf-8", "surrogateescape")
+    try:
+        return declared(_read(text, _past_space(text, 0))[0])
+    except (ValueError, RecursionError):
+        return None
+
+
+def declared(value: Any) -> frozenset[bytes] | None:
+    """The objects that are named anywhere in `value`, of any types, since fields may be misspelt or misplaced.
+
+    None where a name cannot be read, and where none is found and there are no `writes` either.
+    """
+    found: set[bytes] = set()
+    left = [value]
+    try:
+        while left:
+            one = left.pop()
+            if isinstance(one, list):
+                left += one
+            elif isinstance(one, dict):
+                left += [*one, *one.values()]
+                if isinstance(given := one.get("b64"), str):
+                    found |= _object(params.from_b64(given))
+            elif isinstance(one, str) and one.startswith("object:"):
+                found |= _object(one.encode())
+    except (errors.InvalidParams, UnicodeEncodeError):
+        return None
+    named = isinstance(value, dict) and value.get("writes") is not None
+    return frozenset(found) if found or named else None
+
+
+def _object(text: bytes) -> set[bytes]:
+    """The object that a dependency names, if it is one that an entry may rest on; raises InvalidParams where it may
+    mean several.
+    """
+    word, sep, rest = text.partition(b"object:")
+    if word or not sep:
+        return set()
+    if b"object:" in rest:
+        raise errors.InvalidParams("it names several objects at once", "send a list")
+    try:
+        return {dependency.parse(text, None).name}
+    except errors.ProvdError:
+        return set()
+
+
+def _of_request(request: Any) -> frozenset[bytes] | None:
+    if not isinstance(request, dict) or not isinstance(request.get("method"), str):
+        return declared(request)
+    return declared(request.get("params")) if request["method"] in wire.DECLARING else frozenset()
+
+
+def _past_space(text: str, at: int) -> int:
+    space = _space.match(text, at)
+    return space.end() if space else at
