@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from provd.core.entry import check_path, check_scope
+
 ALL = b"all"
 """The scope of a gap that concerns everything (a path starts with `/`)."""
 
@@ -177,6 +179,24 @@ class Hashed(msgspec.Struct, frozen=True, array_like=True, tag="hashed"):
 
 
 Record = Gap | Action | EntryChange | RootChange | Coverage | Mutation | Hashed
+
+
+def check(record: Record) -> None:
+    """Raises ValueError where a record that was kept is none that can have been: its types alone do not say that."""
+    match record:
+        case Mutation():
+            places = (record.path,) if record.source is None else (record.path, record.source)
+        case Hashed() | RootChange() | Coverage():
+            places = (record.path,)
+        case Action():
+            places = record.paths
+        case EntryChange():
+            check_scope(record.scope)
+            return
+        case Gap():
+            places = () if record.scope == ALL else (record.scope,)
+    for place in places:
+        check_path(place)
 
 
 def wire_name(name: bytes) -> str | dict[str, str]:
