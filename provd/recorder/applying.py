@@ -21,7 +21,7 @@ from provd.disk.states import is_as
 from provd.recorder.following import PIECE, EnoughError, Rows
 from provd.recorder.items import Contents, Item, Looked, Outcome
 from provd.store import Writer
-from provd.store.files import UNKNOWN, Row
+from provd.store.files import UNKNOWN, UNSEEN, Row
 
 _MADE: Final = (What.CREATED,)
 
@@ -156,8 +156,10 @@ class _Application(Rows):
     def _contents(self, found: Contents) -> None:
         at = self._files.get(found.directory)
         if at is not None and not at.is_directory:
-            self.outcome.unsure[found.directory] = None
-            return
+            if at.state != UNSEEN or self._is_listed(found.directory.rpartition(b"/")[0]):
+                self.outcome.unsure[found.directory] = None
+                return
+            at = None  # nobody tells of a root's own name: its row was damaged, and is made anew with all that is in it
         if found.guarded and (at is None or not at.listed):
             self._above(found.directory.rstrip(b"/") + b"/")
             return

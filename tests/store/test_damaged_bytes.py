@@ -6,11 +6,10 @@ import os
 import random
 import shutil
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import pytest
-from damaging import KEYS, TABLES, stopped_home
+from damaging import KEYS, TABLES, harmed, stopped_home, variants
 from storing import opened
 
 from provd.core import errors, records
@@ -35,54 +34,12 @@ if TYPE_CHECKING:
 CASES = 400
 MANY = 10_000
 """More than there is of anything here."""
-PIECES = [b"\xc0", b"\x00", b"\xcf" + b"\xff" * 8, b"\xd3" + b"\xff" * 8, b"\xc4\x00", b"\xa1\xff", b"\x90", b"/"]
-"""In msgpack: nothing, zero, numbers too great and below zero, no bytes, no text, no members."""
-NUMBERS = (0, 1, 2, -26, 2**64 - 1)
-"""Such as a row may hold where one byte of it is another; directories have the first ones."""
 
 
 class Row(NamedTuple):
     table: str
     key: bytes
     value: bytes
-
-
-def harmed(chance: random.Random, row: bytes) -> bytes:
-    """The row with one byte changed, a few put in, one replaced by a piece of msgpack, or its end cut off."""
-    at = chance.randrange(len(row) or 1)
-    match chance.randrange(4):
-        case 0:
-            return row[:at] + bytes([chance.randrange(256)]) + row[at + 1 :]
-        case 1:
-            return row[:at] + chance.choice(PIECES) + row[at + 1 :]
-        case 2:
-            return row[:at] + chance.randbytes(3) + row[at:]
-        case _:
-            return row[:at]
-
-
-def variants(row: bytes) -> list[bytes]:
-    """The row with another number in the place of one, and with one byte of a name that is no text or no name's."""
-    try:
-        whole = msgspec.msgpack.decode(row)
-    except msgspec.MsgspecError:  # it is packed in another way
-        return []
-    return [msgspec.msgpack.encode(one) for one in _others(whole) if one != whole]
-
-
-def _others(whole: Any) -> Iterator[Any]:
-    match whole:
-        case list():
-            for at, part in enumerate(whole):
-                yield from ([*whole[:at], other, *whole[at + 1 :]] for other in _others(part))
-        case bool() | None:
-            pass
-        case int():
-            yield from NUMBERS
-        case bytes() if whole:
-            middle = len(whole) // 2
-            yield from (whole[:middle] + bad + whole[middle + 1 :] for bad in (b"\xff", b"\0"))
-            yield from (b"", b"\xff" + whole[1:])
 
 
 class Using:
