@@ -98,11 +98,11 @@ def _others(whole: Any) -> Iterator[Any]:
         case list():
             for at, part in enumerate(whole):
                 yield from ([*whole[:at], other, *whole[at + 1 :]] for other in _others(part))
-        case bool() | None:
-            pass
-        case int():
+        case int() if not isinstance(whole, bool):
             yield from NUMBERS
         case bytes() if whole:
             middle = len(whole) // 2
             yield from (whole[:middle] + bad + whole[middle + 1 :] for bad in (b"\xff", b"\0"))
             yield from (b"", b"\xff" + whole[1:])
+        case _:
+            pass

@@ -185,18 +185,19 @@ def check(record: Record) -> None:
     """Raises ValueError where a record that was kept is none that can have been: its types alone do not say that."""
     match record:
         case Mutation():
-            places = (record.path,) if record.source is None else (record.path, record.source)
+            check_path(record.path)
+            if record.source is not None:
+                check_path(record.source)
         case Hashed() | RootChange() | Coverage():
-            places = (record.path,)
+            check_path(record.path)
         case Action():
-            places = record.paths
+            for path in record.paths:
+                check_path(path)
         case EntryChange():
             check_scope(record.scope)
-            return
         case Gap():
-            places = () if record.scope == ALL else (record.scope,)
-    for place in places:
-        check_path(place)
+            if record.scope != ALL:
+                check_path(record.scope)
 
 
 def wire_name(name: bytes) -> str | dict[str, str]:

@@ -80,6 +80,10 @@ class Files:
         self._view = view
         self._txn: lmdb.Transaction = view._txn  # noqa: SLF001  the same room
         self._db = view._tables[_TABLE]  # noqa: SLF001
+        self._numbers: dict[bytes, int] = {}
+        self._holders: dict[int, bytes] = {}  # the key of the row that has a number
+        # Who asks for a row mostly writes it next, with the same object.
+        self._last: tuple[bytes, bytes] = (b"", b"")
         self._enter_top()
         self._greatest: int | None = None  # number that was given out, once it was read
 
@@ -257,9 +261,8 @@ class Files:
     def _enter_top(self) -> None:
         """Forgets which directories were entered, but for the one where all ways begin."""
         self._numbers = {b"/": _TOP}
-        self._holders = {_TOP: _TOP_KEY}  # the key of the row that has a number
-        # Who asks for a row mostly writes it next, with the same object.
-        self._last: tuple[bytes, bytes] = (b"", b"")
+        self._holders = {_TOP: _TOP_KEY}
+        self._last = (b"", b"")
 
     def _enter(self, path: bytes, key: bytes, number: int) -> None:
         self._numbers[path] = number
