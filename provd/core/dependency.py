@@ -47,6 +47,7 @@ TYPE_SPECIAL: Final = "type:special"
 
 _WORD = re.compile(rb"([A-Za-z][A-Za-z0-9_.+-]*):", re.DOTALL)
 _DIGEST = re.compile(r"xxh3:[0-9a-f]{32}|sha256:[0-9a-f]{64}|blake2b:[0-9a-f]{32}")
+_ALGORITHMS = ("xxh3:", "sha256:", "blake2b:")
 _FIXED = frozenset({ABSENT, TYPE_DIR, TYPE_LOOP, TYPE_SPECIAL})
 
 
@@ -175,6 +176,11 @@ def check_digest(dep: Dependency, digest: str) -> str:
     if not ok:
         raise errors.DependencyMalformed(f"{digest[:80]!r} is no digest for {dep.kind}:", form)
     return digest
+
+
+def is_known(digest: str) -> bool:
+    """Whether a digest, of whatever digits, is one that can be read again to compare."""
+    return digest.startswith(_ALGORITHMS) or digest in _FIXED
 
 
 def algorithm_of(digest: str | None) -> str:

@@ -13,9 +13,13 @@ from typing import Any
 
 import msgspec
 
-from provd.core import errors
-from provd.core.dependency import Dependency, Kind, is_under
+from provd.core import errors, glob
+from provd.core.clock import MAX_POSITION
+from provd.core.dependency import Dependency, Kind, is_known, is_under
 from provd.core.reading import Signature
+
+# There may be 100,000 dependencies to look at: a member of an enumeration is slow to get and to hash.
+_ENTRY, _OBJECT, _GLOB, _NAMES = Kind.ENTRY, Kind.OBJECT, Kind.GLOB, Kind.NAMES
 
 
 class EntryId(msgspec.Struct, frozen=True, array_like=True):
@@ -86,6 +90,51 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 class Ruin(Entry, frozen=True, array_like=True):
     """Stands for an entry that is damaged in the store: but for its id, nothing is known of it."""
+
+
+def check_path(path: bytes) -> None:
+    """Raises ValueError where the system takes no such path for an absolute one."""
+    if not path.startswith(b"/") or b"\0" in path:
+        raise ValueError(f"{path[:80]!r} is no absolute path")
+
+
+def check_scope(scope: bytes) -> None:
+    """Raises ValueError where no scope of a key is called so."""
+    if not scope.startswith(b"/"):
+        if not scope.startswith(b"="):
+            raise ValueError(f"no scope is called {scope[:80]!r}")
+        scope.decode()  # its error is a ValueError
+
+
+def check(entry: Entry) -> None:
+    """Raises ValueError of an entry that can never have been kept: types do not say all that whoever has it relies on.
+
+    What only makes it unlike anything that is there, as a digest with other digits does, is not looked at.
+    """
+    check_scope(entry.id.scope)
+    positions = (entry.version, entry.renewed, entry.clock)
+    if min(positions) < 0 or max(positions) > MAX_POSITION:
+        raise ValueError("a position that is none")
+    for kept in entry.deps or ():
+        dep, real, digest = kept.dep, kept.real, kept.digest
+        name, kind = dep.name, dep.kind
+        if kind is _ENTRY or kind is _OBJECT:
+            name.decode()
+        else:
+            check_path(name)
+            if kind is _GLOB or kind is _NAMES:
+                _check_pattern(name)
+        if real is not None:
+            check_path(real)
+        if digest is not None and not is_known(digest):
+            raise ValueError(f"{digest[:80]!r} is no digest")
+
+
+def _check_pattern(pattern: bytes) -> None:
+    try:
+        glob.compile_pattern(pattern)
+    except errors.DependencyMalformed as e:
+        raise ValueError(e.message) from None
 
 
 def lies_in(entry_id: EntryId, directory: bytes) -> bool:

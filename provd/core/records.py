@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from provd.core.entry import check_path, check_scope
+
 ALL = b"all"
 """The scope of a gap that concerns everything (a path starts with `/`)."""
 
@@ -177,6 +179,25 @@ class Hashed(msgspec.Struct, frozen=True, array_like=True, tag="hashed"):
 
 
 Record = Gap | Action | EntryChange | RootChange | Coverage | Mutation | Hashed
+
+
+def check(record: Record) -> None:
+    """Raises ValueError where a record that was kept is none that can have been: its types alone do not say that."""
+    match record:
+        case Mutation():
+            check_path(record.path)
+            if record.source is not None:
+                check_path(record.source)
+        case Hashed() | RootChange() | Coverage():
+            check_path(record.path)
+        case Action():
+            for path in record.paths:
+                check_path(path)
+        case EntryChange():
+            check_scope(record.scope)
+        case Gap():
+            if record.scope != ALL:
+                check_path(record.scope)
 
 
 def wire_name(name: bytes) -> str | dict[str, str]:

@@ -21,7 +21,7 @@ from provd.disk.states import is_as
 from provd.recorder.following import PIECE, EnoughError, Rows
 from provd.recorder.items import Contents, Item, Looked, Outcome
 from provd.store import Writer
-from provd.store.files import UNKNOWN, Row
+from provd.store.files import UNKNOWN, UNSEEN, Row
 
 _MADE: Final = (What.CREATED,)
 
@@ -159,7 +159,7 @@ class _Application(Rows):
             self.outcome.unsure[source] = None
 
     def _contents(self, found: Contents) -> None:
-        at = self._files.get(found.directory)
+        at = self._known(found.directory)
         if at is not None and not at.is_directory:
             self.outcome.unsure[found.directory] = None
             return
@@ -199,6 +199,15 @@ class _Application(Rows):
         self._left -= len(fill)
         if found.last and (at is None or not at.listed or at.state.ino != found.ino):
             self._listed(found)
+
+    def _known(self, directory: bytes) -> Row | None:
+        """The row of what was listed, None where nothing is known of it.
+
+        Nobody tells of a root's own name: where its row was damaged, it is made anew with all that is in it.
+        """
+        row = self._files.get(directory)
+        lost = row is not None and row.state == UNSEEN and not self._is_listed(directory.rpartition(b"/")[0])
+        return None if lost else row
 
     def _missing(self, found: Contents, known: Mapping[bytes, Row]) -> None:
         """Of the rows that are `known`, those that were not found are gone."""

@@ -1,6 +1,7 @@
 """Rows of the store to what they hold: the one place that knows what comes of bytes which are not as they were written.
 
-Rule: whatever a row holds, reading it gives what its table keeps, or Damaged.
+Rule: whatever a row holds, reading it gives what its table keeps, or Damaged. What must be true of it beyond its types
+is checked here too, so that nobody who has it need ask.
 """
 
 from __future__ import annotations
@@ -28,21 +29,30 @@ _FAILURES: Final = (msgspec.MsgspecError, struct.error, ValueError, LookupError,
 """What decoding may raise of any bytes."""
 
 
-def reader(read: Callable[[bytes], T], what: str) -> Callable[[bytes], T]:
-    """`read` for rows that hold `what` ("an entry"): raises Damaged where the bytes are none."""
+def _pass(_: object) -> None:
+    """Any is right."""
+
+
+def reader(read: Callable[[bytes], T], what: str, check: Callable[[T], None] = _pass) -> Callable[[bytes], T]:
+    """`read` for rows that hold `what` ("an entry"): raises Damaged where the bytes are none.
+
+    Nor is what `check` raises ValueError of.
+    """
 
     def reading(row: bytes) -> T:
         try:
-            return read(row)
+            found = read(row)
+            check(found)
         except _FAILURES as e:
             raise Damaged(f"{what} cannot be read: {e}") from None
+        return found
 
     return reading
 
 
-def decoder(kind: type[T], what: str) -> Callable[[bytes], T]:
+def decoder(kind: type[T], what: str, check: Callable[[T], None] = _pass) -> Callable[[bytes], T]:
     """The same for rows that are msgpack of this type."""
-    return reader(msgspec.msgpack.Decoder(kind).decode, what)
+    return reader(msgspec.msgpack.Decoder(kind).decode, what, check)
 
 
 def _number(row: bytes) -> int:
@@ -63,4 +73,4 @@ def whole(size: int) -> Callable[[bytes], bytes]:
 
 
 number: Final = reader(_number, "a position")
-record: Final[Callable[[bytes], records.Record]] = reader(packing.decode, "a record")
+record: Final[Callable[[bytes], records.Record]] = reader(packing.decode, "a record", records.check)

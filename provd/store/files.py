@@ -1,7 +1,8 @@
 """The table of files: what was last known of each path, as a tree of directories.
 
 Rule: a row hangs in its directory's number, so that a directory is renamed by moving one row, whatever is below. The
-tree begins at `/`: a root inside another one is the same rows.
+tree begins at `/`: a root inside another one is the same rows. A number is one directory's: a row that has that of
+another one is damaged, so that no way down comes back to itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import lmdb
 import msgspec
 
 from provd.core.mutation import DIRECTORY, FILE, State
-from provd.store.decoding import decoder, reader, whole
+from provd.core.portable import Position
+from provd.store.decoding import Damaged, decoder, reader
 from provd.store.reads import View
 from provd.store.writes import Writer
 
@@ -39,7 +41,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     """
 
     state: State
-    of: int = 0
+    of: Position = 0
     pending: bool = False
     digest: bytes = b""
     number: int = 0
@@ -54,10 +56,21 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = decoder(Row, "what is known of a file")
 _LOST: Final = Row(UNSEEN)
-_counter: Final = reader(whole(_NUMBER), "the number of a directory")
 _JUMP: Final = 2**32
 """More directories than there ever were: numbers behind it are not in use."""
+_MOST: Final = 2**62
+"""No number comes near: one is given out once."""
 _ROOT: Final = Row(UNKNOWN, number=_TOP)
+
+
+def _counted(row: bytes) -> int:
+    number = int.from_bytes(row, "big")
+    if len(row) != _NUMBER or number >= _MOST:
+        raise ValueError(f"{row[:20]!r} is none")
+    return number
+
+
+_counter: Final = reader(_counted, "the number of a directory")
 
 
 class Files:
@@ -67,16 +80,20 @@ class Files:
         self._view = view
         self._txn: lmdb.Transaction = view._txn  # noqa: SLF001  the same room
         self._db = view._tables[_TABLE]  # noqa: SLF001
-        self._numbers = {b"/": _TOP}
+        self._numbers: dict[bytes, int] = {}
+        self._holders: dict[int, bytes] = {}  # the key of the row that has a number
         # Who asks for a row mostly writes it next, with the same object.
         self._last: tuple[bytes, bytes] = (b"", b"")
+        self._enter_top()
+        self._greatest: int | None = None  # number that was given out, once it was read
 
     # looking
 
     def get(self, path: bytes) -> Row | None:
         """The row of a path, None where nothing is known of it. `/` is always known."""
         if path == b"/":
-            return self._at(_TOP_KEY) or _ROOT
+            row = self._at(_TOP_KEY)
+            return row if row is not None and row.is_directory else _ROOT
         key = self._key(path)
         return None if key is None else self._at(key)
 
@@ -100,7 +117,7 @@ class Files:
             if len(found) == limit:
                 break
             if name != b"/":
-                found[name] = self._read(value)
+                found[name] = self._read(key, value)
         return found
 
     def below(self, directory: bytes) -> Iterator[tuple[bytes, Row]]:
@@ -141,9 +158,9 @@ class Files:
         assert key is not None
         self._write(key, row)
         if row.is_directory:
-            self._numbers[path] = row.number
-        elif self._numbers.pop(path, None) is not None:
-            self._last = (b"", b"")
+            self._enter(path, key, row.number)
+        else:
+            self._leave(path)
         return row
 
     def fill(self, directory: bytes, rows: Iterable[tuple[bytes, State]]) -> None:
@@ -165,8 +182,7 @@ class Files:
         if key is not None:
             self._writer().wrote += 1
             self._txn.delete(key, db=self._db)
-            if self._numbers.pop(path, None) is not None:
-                self._last = (b"", b"")
+            self._leave(path)
 
     def move(self, source: bytes, path: bytes) -> None:
         """Gives the row of `source` another name; nothing may hang below what `path` was."""
@@ -177,8 +193,7 @@ class Files:
         self.delete(source)
         self._write(key, row)
         if row.is_directory:
-            self._numbers = {b"/": _TOP}  # all paths below have changed
-            self._last = (b"", b"")
+            self._enter_top()  # all paths below have changed
 
     # inside
 
@@ -188,11 +203,23 @@ class Files:
 
     def _at(self, key: bytes) -> Row | None:
         value = self._txn.get(key, db=self._db)
-        return None if value is None else self._read(cast("bytes", value))
+        return None if value is None else self._read(key, cast("bytes", value))
 
-    def _read(self, value: bytes) -> Row:
+    def _read(self, key: bytes, value: bytes) -> Row:
         """What is damaged is like nothing that may be there, so that what becomes of it is recorded."""
-        return self._view._or(_decode, value, _LOST)  # noqa: SLF001
+        try:
+            row = _decode(value)
+            if row.is_directory:
+                self._check_number(key, row.number)
+        except Damaged as e:
+            self._view._met(e)  # noqa: SLF001
+            return _LOST
+        return row
+
+    def _check_number(self, key: bytes, number: int) -> None:
+        """Raises Damaged where the row of a directory has a number that is none, or of a directory that was entered."""
+        if not 0 <= number <= self._given() or self._holders.get(number, key) != key:
+            raise Damaged(f"a directory has a number that is not its own: {number}")
 
     def _write(self, key: bytes, row: Row) -> None:
         self._writer().wrote += 1
@@ -227,20 +254,41 @@ class Files:
                     return None
                 row = msgspec.structs.replace(row or _ROOT, state=UNKNOWN, digest=b"", number=self._next())
                 self._write(key, row)
-            number = self._numbers[path] = row.number
+            number = row.number
+            self._enter(path, key, number)
         return number
 
-    def _greatest(self) -> int:
-        """The greatest number under which anything hangs."""
-        cursor = self._txn.cursor(db=self._db)
-        return int.from_bytes(cast("bytes", cursor.key())[:_NUMBER], "big") if cursor.last() else _TOP
+    def _enter_top(self) -> None:
+        """Forgets which directories were entered, but for the one where all ways begin."""
+        self._numbers = {b"/": _TOP}
+        self._holders = {_TOP: _TOP_KEY}
+        self._last = (b"", b"")
+
+    def _enter(self, path: bytes, key: bytes, number: int) -> None:
+        self._numbers[path] = number
+        self._holders[number] = key
+
+    def _leave(self, path: bytes) -> None:
+        """The row of a path is no directory's any more."""
+        number = self._numbers.pop(path, None)
+        if number is not None:
+            self._holders.pop(number, None)
+            self._last = (b"", b"")
+
+    def _given(self) -> int:
+        """The greatest number that was given out; where that is damaged one that is greater than all in use."""
+        if self._greatest is None:
+            cursor = self._txn.cursor(db=self._db)
+            used = int.from_bytes(cast("bytes", cursor.key())[:_NUMBER], "big") if cursor.last() else _TOP
+            kept = self._txn.get(_COUNTER, db=self._db)
+            self._greatest = _TOP
+            if kept is not None:
+                given = self._view._or(_counter, cast("bytes", kept), -1)  # noqa: SLF001
+                self._greatest = given if given >= used else used + _JUMP
+        return self._greatest
 
     def _next(self) -> int:
-        kept = self._txn.get(_COUNTER, db=self._db)
-        number = 1
-        if kept is not None:
-            row = self._view._or(_counter, cast("bytes", kept), None)  # noqa: SLF001
-            number = (self._greatest() + _JUMP if row is None else int.from_bytes(row, "big")) + 1
+        number = self._greatest = self._given() + 1
         self._writer().wrote += 1
         self._txn.put(_COUNTER, _packed(number), db=self._db)
         return number

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 import msgspec
 
 from provd.core import clock
-from provd.core.entry import Entry, EntryId
-from provd.core.portable import Origin, Precedent
+from provd.core.entry import Entry, EntryId, check_scope
+from provd.core.portable import Origin, Position, Precedent
 from provd.store import keys
 from provd.store.declared import is_json
 from provd.store.decoding import Damaged, decoder
@@ -44,8 +44,8 @@ class Imported(msgspec.Struct, frozen=True, array_like=True):
     That is the position `renewed` in the run `source` (log and run), and `identity` is that of its value.
     """
 
-    version: int
-    renewed: int
+    version: Position
+    renewed: Position
     source: str = ""
     identity: bytes = b""
 
@@ -56,7 +56,7 @@ _PAST: Final = b"\xff" * 8
 _encode: Final = msgspec.msgpack.Encoder().encode
 _imported: Final = decoder(Imported, "what an import is here")
 _origin: Final = decoder(Origin, "where an import comes from")
-_waiter: Final = decoder(EntryId, "who waits for an import")
+_waiter: Final = decoder(EntryId, "who waits for an import", lambda there: check_scope(there.scope))
 _waits: Final = decoder(Waits, "what an import waits for")
 
 

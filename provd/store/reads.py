@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, TypeVar, cast
 
+from provd import quoting
 from provd.core import clock, records
+from provd.core import entry as entries
 from provd.core.dependency import PATH_KINDS, Kind, Member
 from provd.core.entry import Entry, EntryId, Ruin
 from provd.core.facts import Facts, ObjectState, Question, Touch
@@ -18,11 +19,11 @@ from provd.store.decoding import Damaged, decoder, reader
 from provd.store.keys import Archived, Root, Stored
 from provd.store.touching import ALL, Touching
 
-decode_entry: Final = decoder(Entry, "an entry")
+decode_entry: Final = decoder(Entry, "an entry", entries.check)
 _stored: Final = decoder(Stored, "a value")
-_archived: Final = decoder(Archived, "a precedent")
+_archived: Final = decoder(Archived, "a precedent", lambda old: entries.check(old.entry))
 _members: Final = decoder(tuple[Member, ...], "what a set held")
-_roots: Final = decoder(Root, "a root")
+_roots: Final = decoder(Root, "a root", lambda root: entries.check_path(root.path))
 _runs: Final = reader(bytes.decode, "a run")
 _scopes: Final = reader(decoding.whole(4), "the number of a scope")
 _LOST: Final = records.Gap(0, records.ALL, "a record is damaged in the store")
@@ -43,7 +44,7 @@ def _read(decode: Callable[[bytes], T], row: bytes) -> T | Damaged:
 def _forgetting(key: str) -> str:
     """How to get rid of an entry, which need not be the one that was asked about."""
     dashes = "-- " if key.startswith("-") else ""
-    return f"provd forget {dashes}{shlex.quote(key)}  # then put it anew"
+    return f"provd forget {dashes}{quoting.typed(key)}  # then put it anew"
 
 
 class View(Declared):

@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
+from damaging import KEYS, TABLES, stopped_home, write
 from support import Daemon, RpcError, clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-TABLES = [
-    *("runs", "log", "scopes", "entries", "values", "archive", "members", "paths", "others", "objects", "written"),
-    *("actions", "ops", "roots", "files", "touched", "gaps", "imports"),
-]
 
 
 def _random(row: bytes) -> bytes:
@@ -38,39 +34,8 @@ HARMS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[Daemon]:
-    """A store with rows in all tables, and nobody who has it open."""
-    home = Daemon()
-    home.start()
-    for name in ("changed", "whole", "set/one", "set/two"):
-        _write(home, name, "one")
-    home.rpc("root.add", path=home.root)
-    home.scanned()
-    _write(home, "seen", "one")
-    clock = home.rpc("log.clock")["clock"]
-    for name in ("changed", "whole"):
-        home.rpc(
-            "entry.put", key=f"file {name}", value=name, deps=[f"file:{name}"], as_of="put", meta={"m": 1}, op=name
-        )
-    home.rpc("entry.put", key="set", value=1, deps=["glob:set/*", "dir:set"], as_of="put")
-    home.rpc("entry.put", key="set", value=2, deps=["glob:set/*", "tree:set"], as_of="put")
-    home.rpc("entry.put", key="object", value=1, deps=["object:x"], fetched_at=clock)
-    home.rpc("entry.put", key="above", value=1, deps=["entry:file changed"], fetched_at=home.rpc("log.clock")["clock"])
-    home.rpc("entry.put", key="other", value=1, deps=[], scope="other")
-    there = home.rpc("entry.export", scope="other")["entries"]
-    home.rpc("entry.import", entries=[{**one, "key": "came"} for one in there])
-    home.rpc("action.begin", writes=["object:x", "file:whole"], op="b")
-    home.rpc("action.record", writes=["object:y", "file:set/one"])
-    home.stop()
-    _write(home, "changed", "two")
-    yield home
-    home.close()
-
-
-def _write(daemon: Daemon, name: str, content: str) -> None:
-    path = os.path.join(daemon.root, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(content)
+    with stopped_home() as home:
+        yield home
 
 
 def _harm(state: str, table: str, only: Callable[[int, bytes], bool], harm: Callable[[int, bytes], bytes]) -> int:
@@ -106,7 +71,6 @@ class Asking:
         return None
 
 
-KEYS = ["file changed", "file whole", "set", "object", "above", "came"]
 MAY_BE_FRESH = {"file whole", "set", "came"}
 
 
@@ -145,8 +109,8 @@ def _use(daemon: Daemon) -> None:
     """What changes the state is done, or refused."""
     ask = Asking(daemon)
     root = {"root": daemon.root}
-    _write(daemon, "whole", "three")
-    _write(daemon, "new/one", "one")
+    write(daemon, "whole", "three")
+    write(daemon, "new/one", "one")
     ask("action.record", writes=["object:y", "object:new", "file:set/one"], **root)
     ask("entry.put", key="new", value=1, deps=["file:whole", "glob:set/*"], as_of="put", op="o", **root)
     told = ask("entry.check", keys=["file whole", "file changed"], **root) or {"verdicts": {}}
@@ -174,7 +138,7 @@ def _live(kept: Daemon, harm: Callable[[str], int]) -> None:
         home.stop()
     finally:
         home.close()
-        _write(kept, "whole", "one")
+        write(kept, "whole", "one")
         shutil.rmtree(os.path.join(kept.root, "new"), ignore_errors=True)
 
 

@@ -34,6 +34,13 @@ def _change(daemon: Daemon, table: bytes, key: bytes, value: bytes) -> None:
             txn.put(row, old.replace(b"value of b", value) if key == b"b" and table == b"values" else value)
 
 
+def _row(daemon: Daemon, table: bytes, key: bytes) -> bytes:
+    """The row of that table whose key ends so."""
+    store = os.path.join(daemon.state, "store")
+    with lmdb.open(store, max_dbs=64) as env, env.begin(db=env.open_db(table, create=False)) as txn:
+        return next(value for at, value in txn.cursor() if at.endswith(key))
+
+
 def _break_pages(daemon: Daemon) -> None:
     """All pages but the two of the environment itself are garbage."""
     path = os.path.join(daemon.state, "store", "data.mdb")
@@ -112,6 +119,31 @@ def test_what_rests_on_a_damaged_entry_is_unknown_and_the_index_goes_with_it(dae
     assert daemon.rpc("entry.forget", key="b", scope="s") == {"gone": True}
     assert daemon.rpc("action.record", writes=["object:o"])["affects"]["keys"] == []
     assert daemon.rpc("entry.check", key="above", scope="s")["why"] == "entry-missing"
+
+
+def test_a_byte_that_is_no_text_in_the_name_of_another_entry_harms_one_entry(daemon: Daemon) -> None:
+    daemon.start()
+    clock = daemon.rpc("log.clock")["clock"]
+    daemon.rpc("entry.put", key="a\nb", value=1, deps=["entry:c"], fetched_at=clock, scope="s")
+    daemon.stop()
+    row = _row(daemon, b"entries", b"a\nb")
+    _change(daemon, b"entries", b"a\nb", row.replace(b"\xc4\x01c", b"\xc4\x01\xff"))
+    daemon.start()
+
+    told = daemon.rpc("entry.check", keys=["a\nb", "c"], scope="s")["verdicts"]
+    assert {key: (one["verdict"], one["why"]) for key, one in told.items()} == {
+        "a\nb": ("unknown", "damaged"),
+        "c": ("fresh", "no-dependencies"),
+    }
+    listed = daemon.rpc("entry.list", verdict="fresh", scope="s")
+    assert (_keys(listed), listed["damaged"]) == (["a", "b", "c"], ["a\nb"])
+    with pytest.raises(RpcError) as refused:
+        daemon.rpc("entry.put", key="a\nb", value=2, deps=[], scope="s")
+    assert (refused.value.code, refused.value.hint) == (
+        "store.damaged",
+        "provd forget $'a\\x0ab'  # then put it anew",
+    )
+    assert daemon.rpc("entry.forget", key="a\nb", scope="s") == {"gone": True}
 
 
 def _break_action(daemon: Daemon) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from storing import RUN, SCOPE, appending, entry, in_loop, kept, opened, put
 
@@ -13,6 +15,7 @@ from provd.core.entry import EntryId, Ruin
 from provd.core.facts import ObjectState, Question
 from provd.core.mutation import State
 from provd.core.records import ALL, Gap, Mutation, MutationKind
+from provd.recorder.applying import Forget
 from provd.store import keys
 from provd.store.files import UNSEEN, Files, Row
 from provd.store.keys import OpenAction, PathState
@@ -154,6 +157,68 @@ def test_no_two_directories_get_one_number(store: Store, bad: bytes) -> None:
     damage(store, "files", bytes(8), bad)
     numbers += [make(b"/r/c"), make(b"/r/d")]
     assert sorted(set(numbers)) == numbers
+
+
+def _number(store: Store, path: bytes, number: int | None = None) -> int:
+    """Puts a number into the row of a directory, that of another one perhaps; returns the one that it has."""
+
+    def work(writer: Writer) -> tuple[bytes, Row]:
+        files = Files(writer)
+        row = files.get(path)
+        assert row is not None
+        return files._key(path) or b"", row
+
+    key, row = store.run(work)
+    if number is not None:
+        harmed = msgspec.structs.replace(row, number=number)
+        damage(store, "files", key, msgspec.msgpack.encode(harmed))
+    return row.number
+
+
+@pytest.mark.parametrize("harm", ["zero", "negative", "huge", "its own directory's", "further up", "not given out"])
+def test_no_way_through_the_table_comes_back_to_itself(store: Store, harm: str) -> None:
+    store.run(lambda writer: Files(writer).put(b"/r/a/b/f", Row(State("f", 1, 2, 3, 4))))
+    number = {
+        "zero": 0,
+        "negative": -26,
+        "huge": 2**64 - 1,
+        "its own directory's": _number(store, b"/r/a"),
+        "further up": _number(store, b"/r"),
+        "not given out": _number(store, b"/r/a/b") + 1,
+    }[harm]
+    _number(store, b"/r/a/b", number)
+    with store.view() as view:
+        assert Files(view).children(b"/r/a") == {b"b": Row(UNSEEN)}
+        assert Files(view).children(b"/r/a/b") == {}
+        assert Files(view).get(b"/r/a/b/b") is Files(view).get(b"/r/a/b/a") is None
+        assert len(list(islice(Files(view).below(b"/"), 100))) == 3
+    assert store.damaged is not None
+
+    def go_on(writer: Writer) -> None:
+        files = Files(writer)
+        files.put(b"/r/a/b", Row(State("d", 0, 0, 0, 7)))
+        files.put(b"/r/a/b/g", Row(State("f", 1, 2, 3, 4)))
+
+    store.run(go_on)
+    with store.view() as view:
+        assert [path for path, _ in islice(Files(view).below(b"/"), 100)] == [b"/r/a/b/g", b"/r/a/b", b"/r/a", b"/r"]
+
+
+def test_a_row_that_leads_back_is_taken_away_like_a_file(store: Store) -> None:
+    store.run(lambda writer: Files(writer).put(b"/r/a/f", Row(State("f", 1, 2, 3, 4))))
+    _number(store, b"/r/a", _number(store, b"/r"))
+    assert store.run(Forget(b"/r", [])).next == 1
+    with store.view() as view:
+        assert list(Files(view).below(b"/r")) == []
+
+
+@pytest.mark.parametrize("harmed", [0, 1, 2**64 - 1])
+def test_a_count_of_directories_that_is_another_one_gives_no_number_twice(store: Store, harmed: int) -> None:
+    store.run(lambda writer: Files(writer).put(b"/r/a/b/f", Row(State("f", 1, 2, 3, 4))))
+    used = {_number(store, path) for path in (b"/r", b"/r/a", b"/r/a/b")}
+    damage(store, "files", bytes(8), harmed.to_bytes(8, "big"))
+    store.run(lambda writer: Files(writer).put(b"/r/a/b/c/f", Row(State("f", 1, 2, 3, 4))))
+    assert _number(store, b"/r/a/b/c") not in used
 
 
 def _raw(store: Store, table: str) -> dict[bytes, bytes]:
