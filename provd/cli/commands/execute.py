@@ -348,14 +348,15 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "verdicts": run.verdicts,
         "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),
     }
-    text = json.dumps(told) + "\n"
+    text = json.dumps(told)
     try:
         if report == _STDOUT:
-            sys.stdout.write(f"\n{text}")  # what the command wrote may end within a line
+            output.line()  # what the command wrote may end within a line
+            output.line_written(text)
             sys.stdout.flush()
         else:
             with usable(), open(report, "w", encoding="utf-8") as file:
-                file.write(text)
+                file.write(text + "\n")
     except OSError as error:
         if report == _STDOUT:
             output.discard(sys.stdout)  # the exit code is the command's all the same
