@@ -67,7 +67,7 @@ def test_in_a_session_of_its_own_too_and_what_that_started(cli: RealCli, gate: s
 
     told = cli.process("exec", "--", "sh", "-c", script).err
 
-    assert re.search(r"provd: [12] processes? started by it still runs? \(", told), told
+    assert re.search(r"provd: [12] process(es)? started by it still runs? \(", told), told
 
 
 def test_nothing_is_said_where_all_have_ended(cli: RealCli) -> None:
