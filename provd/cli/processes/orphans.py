@@ -25,7 +25,7 @@ def adopt() -> bool:
     import ctypes  # noqa: PLC0415 - takes longer than what else `exec` imports
 
     try:
-        return ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+        return bool(ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False
 
