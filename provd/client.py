@@ -197,6 +197,7 @@ class Client:
 
         When its sources were read is said by a digest for each dependency, by `fetched_at=` (a clock taken before), or
         by `as_of="put"`: the value is true of what is there now. Else it is RpcError `clock.missing`.
+        With `"ended": true` its `op` put a version before that does not stand any more: nothing was put.
         """
         answer: Json = self.call("entry.put", key=key, **params)
         return answer

@@ -59,8 +59,8 @@ def main(settings: Settings, *, bound: bool) -> None:
         try:
             try:
                 run = begin_run(store, settings)
-            except errors.StoreDamaged:  # else no start would ever come further
-                store.begin_anew()
+            except errors.StoreDamaged as e:  # else no start would ever come further
+                store.begin_anew(e.message)
                 run = begin_run(store, settings)
             tenure = Tenure(directory, store)
             listening = BoundSocket(settings.socket, directory)

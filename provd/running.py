@@ -188,6 +188,9 @@ class Running:
         """All is there, and the socket answers."""
         gc.freeze()  # what lives as long as the daemon need not be looked at again
         places = {"socket": self._settings.socket, "state": self._settings.state}
+        if (aside := self._store.environment.set_aside) is not None:
+            reason = self._store.environment.trouble
+            log.warning("the store could not be used: it was set aside, and a new log begun", kept=aside, reason=reason)
         log.info("ready", version=__version__, pid=os.getpid(), run=self._run, **places)
         self._bulletin.ready()
 

@@ -134,6 +134,7 @@ class Status:
             told["store"]["damaged"] = self._store.damaged
         if self._store.environment.set_aside is not None:
             told["set_aside"] = self._store.environment.set_aside
+            told["set_aside_why"] = self._store.environment.trouble
         if (migrated := self._store.migrated()) is not None:
             told["migrated"] = migrated
         return told

@@ -1,7 +1,7 @@
 """What is printed, and how: data on stdout, messages on stderr.
 
-Rule: meaning never hangs on colour; it stands beside a symbol and a word. Names from outside are made harmless
-before a terminal sees them; JSON and values are handed on as they are.
+Rule: meaning never hangs on colour; it stands beside a symbol and a word. What comes from outside is made harmless
+before a terminal sees it; to a pipe or a file JSON and values go as they are.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ _LOOKS: Final = {
     "skipped": ("-", "-", "dim"),
 }
 _STEP: Final = re.compile(r"(?<=: )provd \S.*\Z")
+_STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What a terminal obeys or shows in another order: controls but newline and tab, and the marks of direction."""
+_COLOURED: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 _NO_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _WIDTH: Final = 80
 _DIGEST_SHOWN: Final = 12
@@ -73,17 +76,38 @@ def always_utf8() -> None:
 
 
 def line(text: str = "") -> None:
-    """One line of data."""
+    """One line of data. A terminal obeys nothing in it but colours."""
+    if _STEERING.search(text) and sys.stdout.isatty():
+        pieces = _COLOURED.split(text)
+        text = "".join(piece if at % 2 else _STEERING.sub(_escape, piece) for at, piece in enumerate(pieces))
     sys.stdout.write(text + "\n")
+
+
+def value(text: str) -> bool:
+    """A value as it is, to a terminal harmless and as whole lines; returns whether its last line has ended."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(text)
+        return text.endswith("\n") or not text
+    shown = _STEERING.sub(_escape, text)
+    sys.stdout.write(shown if shown.endswith("\n") or not shown else shown + "\n")  # for the prompt that follows
+    if shown != text:
+        sys.stdout.flush()
+        note("provd: control characters are shown escaped on a terminal; to a pipe or a file the value goes raw")
+    return True
 
 
 def line_json(value: Any) -> None:
     """A wire result as one line of JSON."""
-    line(json.dumps(value, ensure_ascii=not _unicode(sys.stdout)))
+    line_written(json.dumps(value, ensure_ascii=not _unicode(sys.stdout)))
 
 
 def line_written(text: str) -> None:
-    """JSON as it is written, as one line. Signs that stdout may not have are escaped, which JSON takes for the same."""
+    """JSON as it is written, as one line.
+
+    Signs that stdout may not have, or that a terminal would obey, are escaped, which JSON takes for the same.
+    """
+    if sys.stdout.isatty():
+        text = _STEERING.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
     line(text if _unicode(sys.stdout) else _NO_ASCII.sub(lambda signs: json.dumps(signs[0])[1:-1], text))
 
 
@@ -214,6 +238,10 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _escape(sign: re.Match[str]) -> str:
+    return sign[0].encode("unicode_escape").decode("ascii")
 
 
 def name(path: WirePath) -> str:

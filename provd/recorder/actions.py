@@ -21,6 +21,7 @@ from provd.core.facts import Question
 from provd.core.records import ActionEvent, Outcome
 from provd.core.verdict import Fault, Judgement, Judgements, Proof, Verdict
 from provd.inquiry import Findings, Inquiry, Unread, settle_again
+from provd.recorder import retries
 from provd.recorder.unwritten import Unwritten
 from provd.resolver import Resolver
 from provd.store import Store, Writer
@@ -43,7 +44,7 @@ _BARRIER: Final = 5.0
 class Begin(msgspec.Struct, frozen=True):
     """A begin (or a record of what is done) as it was asked for.
 
-    `paths` are literal and real, `leaves` those of them at which there is no directory.
+    `paths` are literal and real, `leaves` those of them at which no directory is, `asked` what a retry says again.
     """
 
     method: str
@@ -59,6 +60,7 @@ class Begin(msgspec.Struct, frozen=True):
     op: str | None
     holder: int
     foreign: bool
+    asked: bytes = b""
     leaves: frozenset[bytes] = frozenset()
 
     @property
@@ -142,6 +144,7 @@ class Actions:
         bases = {base(dep) for dep in deps if dep.kind in PATH_KINDS}
         paths = bases | {reals[b] for b in bases if b in reals}
         leaves = await self._resolver.leaves({*reals, *reals.values()})  # what did not answer is not asked again
+        outcome = Outcome(asked.outcome) if isinstance(asked, params.ActionRecord) else None
         return Begin(
             method=method_of(asked),
             writes=tuple(dep.text for dep in deps),
@@ -149,13 +152,14 @@ class Actions:
             paths=tuple(sorted(paths)),
             guards=tuple(EntryId(place.need_scope(), key) for key in keys),
             hold=not isinstance(asked, params.ActionRecord) and asked.hold,
-            outcome=Outcome(asked.outcome) if isinstance(asked, params.ActionRecord) else None,
+            outcome=outcome,
             session=asked.session,
             turn=asked.turn,
             note=asked.note,
             op=asked.op,
             holder=holder,
             foreign=foreign,
+            asked=retries.digest(sorted((dep.kind, dep.name) for dep in deps), outcome),
             leaves=leaves,
         )
 
@@ -234,13 +238,12 @@ class _Begin:
 
     def __call__(self, writer: Writer) -> Any:
         begin = self._begin
-        if begin.op is not None and (answered := writer.answered(begin.about, begin.op)):
+        if answered := retries.first(writer, begin, "nothing was declared", retries.ANOTHER):
             there = writer.action(answered.position)
             if begin.hold and there is not None:  # a retry over another connection takes it over
                 writer.put_action(msgspec.structs.replace(there, hold=True, holder=begin.holder))
             if begin.outcome is None and there is None:  # who goes on to write is to know that nothing covers it
-                ended = msgspec.json.decode(answered.answer) | {"ended": True}
-                return _Begun(answered.position, ended)
+                return _Begun(answered.position, msgspec.json.decode(answered.answer) | {"ended": True})
             return _Begun(answered.position, msgspec.Raw(answered.answer))
         if begin.guards:
             targets = {i: writer.entry_or_ruin(i) for i in begin.guards}
@@ -260,7 +263,7 @@ class _Begin:
             _written(writer, begin.objects, begin.paths, action=seq, at=seq)
         answer = {"id": seq, "seq": seq, "clock": self._clocks.token(seq), "affects": affects(writer, begin)}
         if begin.op is not None:
-            writer.put_answer(begin.about, begin.op, Answered(seq, msgspec.json.encode(answer)))
+            writer.put_answer(begin.about, begin.op, Answered(seq, msgspec.json.encode(answer), begin.asked))
         return _Begun(seq, answer)
 
     def _record(self, writer: Writer, event: ActionEvent, seq: int) -> records.Action:
@@ -272,9 +275,7 @@ class _Begin:
             seq,
             begin.writes,
             begin.outcome,
-            begin.session,
-            begin.turn,
-            begin.note,
+            *(begin.session, begin.turn, begin.note),
             op,
             begin.objects,
             begin.paths,

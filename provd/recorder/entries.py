@@ -20,6 +20,7 @@ from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question
 from provd.core.verdict import Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
+from provd.recorder import retries
 from provd.recorder.putting import Apply, Ground, InTheWay, Put, reading_for
 from provd.recorder.together import PATIENCE, Together
 from provd.resolver import Place, Resolver
@@ -31,6 +32,7 @@ from provd.witness import newest_record
 
 _ATTEMPTS: Final = 16
 _BIG_VALUE: Final = 64 * 1024
+_REVALIDATE: Final = "entry.revalidate"
 
 
 class Entries:
@@ -60,6 +62,13 @@ class Entries:
             _need_clock(dep, digest, since, as_of_put=as_of_put)
         stored = Stored(_raw(asked.value), _raw(asked.meta))
         params.check_stored(asked.key, stored.value, stored.meta)
+        identity = await _identity(stored.value)
+        again = b""
+        if asked.op is not None:
+            on = (asked.based_on, asked.based_on_record)
+            based_on = None if method == _REVALIDATE else on  # there it is what stood, and nobody said it
+            said = None if deps is None else sorted((dep.kind, dep.name, digest or "") for dep, digest in deps)
+            again = retries.digest(identity, await _identity(stored.meta), said, as_of_put, based_on)
         return Put(
             id=EntryId(place.need_scope(), params.key(asked.key)),
             deps=deps,
@@ -67,12 +76,13 @@ class Entries:
             since=since,
             as_of_put=as_of_put,
             stored=stored,
-            identity=await _identity(stored.value),
+            identity=identity,
             based_on=asked.based_on,
             based_on_record=asked.based_on_record,
             session=asked.session,
             turn=asked.turn,
             op=asked.op,
+            asked=again,
             foreign=foreign,
             method=method,
         )
@@ -157,7 +167,7 @@ class Entries:
             meta=asked.meta,
             op=asked.op,
         )
-        request = await self._request("entry.revalidate", put, place, foreign=foreign)
+        request = await self._request(_REVALIDATE, put, place, foreign=foreign)
         if asked.deps is not None or there.deps is None:
             return request
         deps: tuple[tuple[Dependency, str | None], ...] = tuple((kept.dep, None) for kept in there.deps)

@@ -21,6 +21,8 @@ from provd.core.facts import Question
 from provd.core.reading import Reading
 from provd.core.verdict import Fault, Judgement, Verdict
 from provd.inquiry import Findings, Unread, settle_again
+from provd.quoting import quoted
+from provd.recorder import retries
 from provd.showing import Shown
 from provd.store import Writer
 from provd.store.keys import Answered, Stored
@@ -32,7 +34,10 @@ MAX_TOLD: Final = 1000
 
 
 class Put(msgspec.Struct, frozen=True):
-    """A put as it was asked for. `clock` is the position that `fetched_at` says, else that at which it came."""
+    """A put as it was asked for. `clock` is the position that `fetched_at` says, else that at which it came.
+
+    `asked` is what a retry with its `op` must say again (`retries.digest`).
+    """
 
     id: EntryId
     deps: tuple[tuple[Dependency, str | None], ...] | None
@@ -46,6 +51,7 @@ class Put(msgspec.Struct, frozen=True):
     session: str | None
     turn: int | str | None
     op: str | None
+    asked: bytes
     foreign: bool
     method: str
 
@@ -92,9 +98,11 @@ class Apply:
 
     def __call__(self, writer: Writer) -> Any:
         put = self._put
-        if put.op is not None and (answered := writer.answered(put.about, put.op)):
-            return msgspec.Raw(answered.answer)
+        again = f"provd get {quoted(put.id.key)}  # what it put; for anything else another op"
+        first = retries.first(writer, put, "nothing was put", again)
         active = writer.entry(put.id)
+        if first:
+            return _as_it_stands(msgspec.json.decode(first.answer), active)
         self._check(writer, active)
         position = writer.head() + 1
         entry = self._entry(writer, position)
@@ -115,7 +123,7 @@ class Apply:
         else:
             answer = self._activate(writer, active, entry, born)
         if put.op is not None:
-            writer.put_answer(put.about, put.op, Answered(position, msgspec.json.encode(answer)))
+            writer.put_answer(put.about, put.op, Answered(position, msgspec.json.encode(answer), put.asked))
         return answer
 
     def _check(self, writer: Writer, active: Entry | None) -> None:
@@ -288,6 +296,14 @@ class Apply:
     def _is_absent(self, kept: Kept) -> bool:
         found = self._found.get(reading_for(kept.dep, kept.digest))
         return kept.digest == ABSENT or (found is not None and found.digest == ABSENT)
+
+
+def _as_it_stands(answer: dict[str, Any], active: Entry | None) -> dict[str, Any]:
+    """A first answer, and that its version has ended where it is not the one that stands."""
+    if active is not None and active.version == answer["version"]:
+        return answer
+    answer.pop("stands", None)  # of then
+    return answer | {"ended": True} | ({} if active is None else {"stands": {"version": active.version}})
 
 
 def need_no_cycle(writer: Writer, entry_id: EntryId, deps: Iterable[Dependency]) -> None:

@@ -90,8 +90,8 @@ class Store:
         self.head = self._written = 0  # what was acknowledged, and what the writer left
         try:
             self._take_up()
-        except errors.StoreDamaged:  # else no start would ever come further
-            self.begin_anew()
+        except errors.StoreDamaged as e:  # else no start would ever come further
+            self.begin_anew(e.message)
 
     def _take_up(self) -> None:
         """Takes the head; raises StoreDamaged where what each start needs cannot be read."""
@@ -99,9 +99,9 @@ class Store:
             view.look_at_needs()
             self.head = self._written = view.head()
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, trouble: str) -> None:
         """Before `start`: sets the store aside, where what a start needs of it is damaged, and begins a new one."""
-        self.environment.begin_anew()
+        self.environment.begin_anew(trouble)
         self.head = self._written = 0
 
     @property

@@ -78,8 +78,8 @@ _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
 class Environment:
     """The open environment and its tables, each an attribute of `tables`.
 
-    `log_id` is 16 hex digits; `set_aside` is where an unusable store went, if there was one. `going_on` is called while
-    opening takes long and gets on.
+    `log_id` is 16 hex digits; `set_aside` is where an unusable store went, if there was one, and `trouble` why.
+    `going_on` is called while opening takes long and gets on.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Environment:
         self._file = os.path.join(directory, _DATA)
         self._identity: tuple[int, int] | None = None
         self.set_aside: str | None = None
+        self.trouble = ""
         self.unwritten: frozenset[bytes] = frozenset()
         """Objects, or `keys.EVERY`, of whose writes there is no record: as if a begin had been refused now."""
         self.damaged: str | None = None
@@ -98,18 +99,22 @@ class Environment:
         self.log_id = ""
         try:
             self._open()
-        except _BROKEN:
-            self._set_aside()
+        except _BROKEN as e:
+            self._set_aside(str(e))
 
-    def _set_aside(self) -> None:
+    def _set_aside(self, trouble: str) -> None:
+        self.trouble = trouble
         self.set_aside = f"{self.directory}{places.UNUSABLE}{time.time_ns()}"
         os.rename(self.directory, self.set_aside)
         self._open()
 
-    def begin_anew(self) -> None:
-        """Sets the store aside, which cannot be used, and opens a new one. No transaction may be open."""
+    def begin_anew(self, trouble: str) -> None:
+        """Sets the store aside, which cannot be used for this `trouble`, and opens a new one.
+
+        No transaction may be open.
+        """
         self.env.close()
-        self._set_aside()
+        self._set_aside(trouble)
 
     def _open(self) -> None:
         try:

@@ -99,10 +99,11 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Answered(msgspec.Struct, frozen=True, array_like=True):
-    """The first answer to an op."""
+    """The first answer to an op, and what stands for the request: empty in rows of before that was kept."""
 
     position: int
     answer: bytes
+    asked: bytes = b""
 
 
 __all__ = ["Answered", "Archived", "ObjectState", "OpenAction", "PathState", "Root", "Stored"]

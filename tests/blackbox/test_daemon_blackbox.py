@@ -228,7 +228,8 @@ def test_a_store_that_cannot_be_opened_is_set_aside_and_said(own: Workspace) -> 
     assert own.found("o") == ("unknown", "gap")
     sizes = [size for _, _, size, _ in tree_state(own.daemon.state).values()]
     assert len(spoilt) in sizes, "set aside, never deleted"
-    assert "aside" in str(own.rpc("daemon.status"))
+    assert own.rpc("daemon.status")["set_aside_why"]
+    assert "the store could not be used: it was set aside" in own.daemon.said()
 
 
 # ---- roots

@@ -253,6 +253,17 @@ def test_a_store_that_was_set_aside_is_found_in_the_state_directory_without_a_da
     assert os.path.join(doctor.state, "store.unusable-5") in aside["what"]
 
 
+def test_why_a_store_was_set_aside_is_said_where_the_daemon_knows(doctor: Doctor) -> None:
+    os.mkdir(os.path.join(doctor.state, "store.unusable-5"))
+    last = os.path.join(doctor.state, "store.unusable-6")
+    doctor.tell(set_aside=last, set_aside_why="it was cut short")
+
+    whys = {found["what"].split()[-1]: found["why"] for found in doctor.findings()}
+
+    assert whys[last].startswith("it was cut short; its entries")
+    assert whys[os.path.join(doctor.state, "store.unusable-5")].startswith("its entries")
+
+
 _PLACES: list[tuple[str, str, Json]] = [
     ("state.network", "fail", {"network": True}),
     ("state.denied", "fail", {"writable": False}),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from doctoring import Doctor, doctor
-from fake_daemon import Cli, cli, fake
+from fake_daemon import Cli, cli, fake, verdict
+
+from provd.cli import output
+from provd.cli.commands import portable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["cli", "doctor", "fake"]
 
@@ -59,3 +67,62 @@ def test_a_path_for_programs_is_as_it_is_and_for_people_harmless(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
     assert cli("config", "path").out == f"{cli.here}/a\\x1b[31mb/provd/config.toml\n"
+
+
+STEERING: Final = "a\x1b[2J\x07\x7f\x9b2J\u202eb\r\n\tc\u2028é"
+_STEERS: Final = set("\x1b\x07\x7f\x9b\u202e\r\u2028")
+
+
+def test_a_value_steers_no_terminal_and_goes_raw_elsewhere(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.fake.answers["entry.get"] = verdict("fresh", value=STEERING)
+    raw = cli("get", "k")
+    assert (raw.out, raw.err) == (STEERING, "")
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    shown = cli("get", "k")
+    assert shown.out == "a\\x1b[2J\\x07\\x7f\\x9b2J\\u202eb\\r\n\tc\\u2028é\n"
+    assert shown.err.startswith("provd: control characters are shown escaped on a terminal")
+    cli.fake.answers["entry.get"] = verdict("fresh", value="plain")
+    plain = cli("get", "k")
+    assert (plain.out, plain.err) == ("plain\n", "")
+
+
+@pytest.mark.parametrize("command", ["check k --json", "ls --json"])
+def test_json_steers_no_terminal_and_means_the_same(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    cli.fake.answers["entry.check"] = verdict("fresh", note=STEERING)
+    cli.fake.answers["entry.list"] = {"entries": [], "note": STEERING}
+    raw = cli(*command.split()).out
+    assert "\u202e" in raw
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    shown = cli(*command.split()).out
+    assert not _STEERS & set(shown)
+    assert json.loads(shown) == json.loads(raw)
+
+
+@pytest.mark.parametrize("write", [output.line_written, portable.write])
+def test_json_that_is_handed_on_steers_no_terminal_either(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, write: Callable[[str], None]
+) -> None:
+    text = json.dumps(STEERING, ensure_ascii=False)
+    write(text)
+    assert capsys.readouterr().out == text + "\n"
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    write(text)
+
+    shown = capsys.readouterr().out
+    assert not _STEERS & set(shown)
+    assert json.loads(shown) == STEERING
+
+
+def test_a_line_of_data_keeps_its_colours_and_nothing_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    output.line("\x1b[32m+\x1b[0m a\x1b]0;t\x07 \u202eb")
+
+    assert capsys.readouterr().out == "\x1b[32m+\x1b[0m a\\x1b]0;t\\x07 \\u202eb\n"

@@ -215,18 +215,27 @@ def test_a_pattern_that_matches_nothing_now_is_told_at_a_put(cli: RealCli) -> No
     ]
 
 
-def test_an_op_of_another_value_is_refused(cli: RealCli) -> None:
+def test_an_op_of_another_request_is_refused(cli: RealCli) -> None:
     version = cli("put", "k", "--value", "1", "--no-deps", "--op", "o").out
 
     assert cli("put", "k", "--value", "1", "--no-deps", "--op", "o").out == version
-    for other in (["--value", "2"], ["--no-value"], ["--value", "1", "--json-value"]):
-        told = cli("put", "k", *other, "--no-deps", "--op", "o", code=5).err
-        assert told.startswith(
-            "provd: nothing was put: --op o put another value of 'k' before\n  next: provd get k  # "
-        )
+    others = (["--value", "2"], ["--no-value"], ["--value", "1", "--json-value"])
+    for other in (*([*other, "--no-deps"] for other in others), ["--value", "1", "--dep", "f", "--as-of-now"]):
+        told = cli("put", "k", *other, "--op", "o", code=5).err
+        assert "nothing was put: the op 'o' came with another request before" in told
+        assert "\n  next: provd get k  # what it put; for anything else another op\n" in told
     assert cli("get", "k").out == "1"
-    cli("put", "k", "--value", "3", "--no-deps")
-    assert cli("put", "k", "--value", "2", "--no-deps", "--op", "o").out == version, "what it put was replaced since"
+
+
+def test_a_retry_of_what_does_not_stand_any_more_says_so(cli: RealCli) -> None:
+    first = cli("put", "k", "--value", "1", "--no-deps", "--op", "o").out.split()[-1]
+    other = cli("put", "k", "--value", "3", "--no-deps").out.split()[-1]
+    put = ("put", "k", "--value", "1", "--no-deps", "--op", "o")
+    said = f"provd: nothing was put: --op o put version {first} of 'k' before, and now"
+
+    assert cli(*put, code=5).err.startswith(f"{said} version {other} stands\n  next: provd get k  # ")
+    cli("forget", "k")
+    assert cli(*put, code=5).err.startswith(f"{said} there is no such entry\n  next: provd ls  # ")
 
 
 def test_an_object_lies_in_no_other_and_the_help_says_so(cli: RealCli) -> None:

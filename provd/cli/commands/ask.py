@@ -5,7 +5,6 @@ Rule: the exit code is the verdict's. What is printed never says more than the d
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -149,7 +148,7 @@ def get(
 ) -> int:
     """The value of an entry, where it may be used. Text comes as it was put, all else as JSON.
 
-    It is data: on a terminal too it goes out raw, control sequences with it; | cat -v shows those.
+    On a terminal control characters are shown escaped; to a pipe or a file it goes raw.
     """
     manner = asking.manner(verify, timeout_ms, no_revalidate) | ({"even_if": list(even_if)} if even_if else {})
     with at.connect(asking.patience(timeout_ms), ExactClient) as client:
@@ -189,12 +188,7 @@ def _print_value(written: Written) -> bool:
     if value is None:
         output.line_written(written)
         return True
-    sys.stdout.write(value)
-    if value and not value.endswith("\n"):
-        if not sys.stdout.isatty():
-            return False
-        sys.stdout.write("\n")  # for the prompt that follows; a file or a pipe gets what was put
-    return True
+    return output.value(value)
 
 
 @click.command(cls=Command, examples=("provd revalidate api",))

@@ -14,7 +14,6 @@ from provd.cli import output, steps
 from provd.cli.command import (
     WORK_PATIENCE,
     Command,
-    Failure,
     Usage,
     given,
     read_file,
@@ -22,7 +21,7 @@ from provd.cli.command import (
 from provd.cli.given import asking, exact, names, present
 from provd.cli.given.sums import dependencies
 from provd.cli.words import hints, kept, nothing
-from provd.client import MAX_VALUE, ProvdUnreachable, RpcError
+from provd.client import MAX_VALUE, RpcError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,8 +96,8 @@ def put(
             answer = client.put(**params, **place)
         except RpcError as error:
             raise _timeless(client, error, params["deps"], place) if "as_of" in timed else error from None
-        if op is not None:
-            _need_own(client, answer, params, place)
+        if answer.get("ended"):
+            raise kept.ended(answer, params["key"], op)
         empty = present.unmatched(client, deps)
     if as_json:
         output.line_json(answer)
@@ -144,26 +143,6 @@ def _timeless(client: Client, error: RpcError, deps: Sequence[Any] | None, place
         message += f", and there is no entry {output.some(missing, _SHOWN)} in {nothing.place_of(client, place)}"
     hint = steps.because(hints.put_first(missing), "then take a clock") if missing else hints.LOOK_AGAIN
     return hints.Advised(error.code, message, hint, error.data)
-
-
-def _need_own(client: exact.ExactClient, answer: Json, params: Json, place: Json) -> None:
-    """Raises Failure where a put with an `op` got the first answer to a put of another value: nothing was put then."""
-    if answer.get("late"):
-        return
-    try:
-        there = client.get(params["key"], even_if=["dirty", "unknown"], revalidate=False, **place)
-    except (ProvdUnreachable, RpcError):  # the put was answered: what it did counts
-        return
-    if there.get("version") != answer["version"]:
-        return  # it was replaced since: nobody knows what the first one was
-    kept, given = (
-        [exact.value(exact.exact_json(each["value"]))] if "value" in each else [] for each in (there, params)
-    )
-    if kept != given:
-        message = f"nothing was put: --op {params['op']} put another value of {params['key']!r} before"
-        stands = f"that is version {answer['version']}; for another value another --op"
-        hint = f"provd get {output.quoted(params['key'])}  # {stands}"
-        raise Failure(message, hint)
 
 
 def _value(value: str | None, value_file: str | None, json_value: bool, no_value: bool) -> dict[str, Any]:

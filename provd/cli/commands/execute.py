@@ -20,7 +20,7 @@ from provd.cli import output, steps
 from provd.cli.command import WORK_PATIENCE, Command, Usage, connected, least
 from provd.cli.commands import action
 from provd.cli.given import completing, names
-from provd.cli.processes import child
+from provd.cli.processes import child, orphans
 from provd.cli.processes.held import Held
 from provd.cli.screens import changed
 from provd.cli.words import hints, permissions, records
@@ -47,7 +47,7 @@ _NOT_RUN: Final = "; the command was not run"
 @click.command(
     "exec",
     cls=Command,
-    rare=("session", "turn", "note", "report"),
+    rare=("session", "turn", "note", "report", "wait"),
     context_settings={"allow_interspersed_args": False},
     examples=(
         "provd exec --session s1 --turn 41 -- make fmt   # what it changed, and who",
@@ -63,6 +63,7 @@ _NOT_RUN: Final = "; the command was not run"
     metavar="FILE",
     help="Write what changed to FILE, as JSON; - is stdout, in a line of its own behind what CMD wrote.",
 )
+@click.option("--wait", is_flag=True, help="Also wait for what CMD leaves running (Linux).")
 @click.option("--anyway", is_flag=True, help="Run it even where no daemon answers.")
 @click.argument("command", metavar="CMD...", nargs=-1, required=True, shell_complete=completing.program)
 @connected
@@ -70,6 +71,7 @@ def exec_(
     command: tuple[str, ...],
     quiet: bool,
     report: str | None,
+    wait: bool,
     anyway: bool,
     root: str | None,
     scope: str | None,
@@ -80,13 +82,16 @@ def exec_(
 
     The exit code is the command's (128 + N by signal N, 126 and 127 as in a shell), but 5 for a 0 where a
     write to an object could not be recorded. It is not run where no daemon answers (3) or where
-    --if-usable refuses (5). It ends with CMD, whatever that leaves running.
+    --if-usable refuses (5). It ends with CMD: processes that go on
+    are named (Linux), and what they write is not part of it.
 
     Without --write what changes meanwhile below the watched root around here is kept as its doing, others'
     changes too: --write names what is really its. Of two at once that name nothing neither gets it.
     """
     if not command[0]:
         raise Usage("the command is empty", "name a program behind --")
+    if not orphans.adopt() and wait:
+        raise Usage("--wait: this system does not tell what a command leaves running", "let CMD itself wait for it")
     where = names.Scope(root, scope)
     params = action.description(**described)
     try:
@@ -97,17 +102,18 @@ def exec_(
                 error.message + _NOT_RUN, steps.because(error.hint, "or run it with --anyway")
             ) from None
         output.warn(f"{error.message}; it is run all the same, and nobody will know what it changed")
-        return _only_run(command)
+        return _only_run(command, wait=wait)
     except RpcError as error:
         message, hint = hints.refusal(hints.unguarded(error, params["writes"]))
         raise hints.Advised(error.code, message + _NOT_RUN, hint, error.data) from None
     try:
-        code = _run(command, run)
+        code = _run(command, run, wait=wait)
         _finish(run)
     finally:
         run.held.close()
     if not quiet:
         _tell(run)
+    _tell_of_left(run)
     if report is not None:
         _write(report, run, command, code)
     return _code(code, run)
@@ -136,6 +142,8 @@ class _Run:
     unreachable: bool = False
     """Whether that is since no daemon answered."""
     outcome: str = "done"
+    left: list[int] | None = None
+    """What it left running, as `orphans.left` tells."""
     changes: Changes = field(default_factory=changed.Changes)
     verdicts: dict[str, Json] = field(default_factory=dict)
     trouble: str = ""
@@ -171,9 +179,9 @@ def _begun(at: Place, client: Client, params: Json, where: names.Scope) -> _Run:
     return _Run(held, params, place, clock, within, bool(paths), bool(below), others, affects, number)
 
 
-def _only_run(command: tuple[str, ...]) -> int:
+def _only_run(command: tuple[str, ...], *, wait: bool) -> int:
     try:
-        return child.run(command)
+        return child.run(command, wait=wait)
     except child.NotStarted as error:
         output.complain(str(error), _look(error, command[0]))
         return error.code
@@ -191,11 +199,11 @@ def _look(error: child.NotStarted, name: str) -> str:
     return f"ls {output.quoted(os.path.dirname(name))}  # correct the path: there is no such file"
 
 
-def _run(command: tuple[str, ...], run: _Run) -> int:
+def _run(command: tuple[str, ...], run: _Run, *, wait: bool) -> int:
     """Run the command; what it came to goes into `run.outcome`."""
     run.held.watch()
     try:
-        code = child.run(command)
+        code = child.run(command, wait=wait)
     except child.NotStarted as error:
         output.complain(str(error), _look(error, command[0]))
         run.outcome = "aborted"
@@ -215,6 +223,7 @@ def _finish(run: _Run) -> None:
         _learn(run)
     except (ProvdUnreachable, RpcError) as error:
         run.trouble = error.message
+    run.left = orphans.left()  # before the end: what has ended by now wrote before it
     try:
         run.held.end(run.outcome)
     except (ProvdUnreachable, RpcError) as error:
@@ -321,6 +330,21 @@ def _tell(run: _Run) -> None:
         output.advise("provd watch add .  # then the next one is told what changed")
 
 
+def _tell_of_left(run: _Run) -> None:
+    """What goes on, and may write after the end."""
+    if run.left is None:
+        return
+    who = output.count(len(run.left), "process", "processes") if run.left else "processes"
+    pids = f" ({output.some(list(map(str, run.left)), _SHOWN)})" if run.left else ""
+    told = f"{who} started by it still run{'s' if len(run.left) == 1 else ''}{pids}"
+    again = " ".join(f"--write {permissions.quoted(local_path(write))}" for write in run.held.writes[:_SHOWN])
+    declare = f"\nprovd action record {again}  # when that has ended" if again else ""
+    output.warn(
+        f"{told}: what that writes from now on is not part of action {run.held.ids[-1]}",
+        f"provd exec --wait -- CMD  # waits for all that CMD starts{declare}",
+    )
+
+
 def _count(run: _Run, changed: int) -> str:
     if changed:
         return f"{output.count(changed, 'path', 'paths')} changed{'' if run.declared else ' meanwhile'}"
@@ -349,18 +373,20 @@ def _write(report: str, run: _Run, command: tuple[str, ...], code: int) -> None:
         "clock": run.clock,
         "changed": run.changes.newest(),
         "complete": run.changes.whole and bool(run.within) and not run.only_below and not run.trouble,
+        "running": run.left or [],
         "affects": run.affects,
         "verdicts": run.verdicts,
         "trouble": run.trouble or (records.FOREIGN if run.changes.foreign else ""),
     }
-    text = json.dumps(told) + "\n"
+    text = json.dumps(told)
     try:
         if report == _STDOUT:
-            sys.stdout.write(f"\n{text}")  # what the command wrote may end within a line
+            output.line()  # what the command wrote may end within a line
+            output.line_written(text)
             sys.stdout.flush()
         else:
             with usable(), open(report, "w", encoding="utf-8") as file:
-                file.write(text)
+                file.write(text + "\n")
     except OSError as error:
         if report == _STDOUT:
             output.discard(sys.stdout)  # the exit code is the command's all the same

@@ -114,16 +114,16 @@ def export(root: str | None, scope: str | None, everything: bool, lines: bool, a
         hello = client.hello()
         page = client.call("entry.export", **asked)
         about = {word: page[word] for word in ("clock", "root", "scope") if word in page}
-        _write(json.dumps({_HEADER: _FORMAT, "version": hello["version"], "log": hello["log"], **about}))
+        write(json.dumps({_HEADER: _FORMAT, "version": hello["version"], "log": hello["log"], **about}))
         while True:
             for text in client.lines():
-                _write(text)
+                write(text)
                 count += 1
             left_out += _missing(page)
             if (after := page.get("after")) is None:
                 break
             page = client.call("entry.export", **asked, after=after)
-    _write(json.dumps({_END: count}))
+    write(json.dumps({_END: count}))
     if left_out:
         output.complain(
             f"{output.count(left_out, 'entry was', 'entries were')} left out", "provd ls  # keep paths to such values"
@@ -132,8 +132,11 @@ def export(root: str | None, scope: str | None, everything: bool, lines: bool, a
     return 0
 
 
-def _write(text: str) -> None:
-    """One line of the file, in UTF-8 whatever the locale is."""
+def write(text: str) -> None:
+    """One line of the file, in UTF-8 whatever the locale is; a terminal gets it as any other JSON."""
+    if sys.stdout.isatty():
+        output.line_written(text)
+        return
     sys.stdout.write("")  # a stdout that was closed says so
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode() + b"\n")

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from provd import codes
+from provd.cli.processes import orphans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,15 +40,16 @@ class NotStarted(Exception):
         self.code = code
 
 
-def run(command: Sequence[str]) -> int:
+def run(command: Sequence[str], *, wait: bool = False) -> int:
     """Run a program until it ends; its exit code, 128 + N where signal N ended it. Raises NotStarted.
 
+    With `wait` until all have ended that it left (`orphans`), or somebody signals that he does not want to wait longer.
     To be called in the main thread of a process that has no other children.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a caller that ignores it would have us never told
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
     try:
-        return _wait(_start(command, before))
+        return _wait(_start(command, before), for_all=wait)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -74,17 +76,18 @@ def _on_path(name: str) -> bool:
     return "/" in name or any(os.path.exists(os.path.join(place, name)) for place in os.get_exec_path())
 
 
-def _wait(pid: int) -> int:
+def _wait(pid: int, *, for_all: bool) -> int:
+    code: int | None = None
     while True:
         number, alone = _next_signal()
-        if number != signal.SIGCHLD:
-            if alone:
-                os.kill(pid, number)  # it is not waited for yet, so the number is still its own
-            continue
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+        ended, others = orphans.reap()
+        if pid in ended:
+            code = os.waitstatus_to_exitcode(ended[pid])
+            code = code if code >= 0 else 128 - code
+        if code is not None and not (for_all and others and number == signal.SIGCHLD):
+            return code
+        if number != signal.SIGCHLD and alone:
+            os.kill(pid, number)  # it is not waited for yet, so the number is still its own
 
 
 def _next_signal() -> tuple[int, bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from provd.cli import output
+from provd.cli.command import Failure
 from provd.cli.given import present
 from provd.cli.words import hints, verdicts
 
@@ -34,6 +35,15 @@ def outcome(answer: Json) -> str:
         return f"version {answer['version']}"
     version, verdict = _stands(answer)
     return f"late: version {version} stands" + (f" ({verdict})" if verdict else "")
+
+
+def ended(answer: Json, key: str, op: str | None) -> Failure:
+    """That a retry put nothing, and that what its first try put does not stand any more."""
+    stands = (answer.get("stands") or {}).get("version")
+    now = f"version {stands} stands" if stands else "there is no such entry"
+    message = f"nothing was put: --op {op} put version {answer['version']} of {key!r} before, and now {now}"
+    step = f"provd get {output.quoted(key)}" if stands else "provd ls"
+    return Failure(output.printable(message), f"{step}  # what is there; to put it anew give another --op")
 
 
 def warnings(answer: Json, *, without_provenance: bool) -> Iterator[Remark]:

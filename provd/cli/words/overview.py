@@ -31,7 +31,8 @@ _KNOWN: Final = frozenset(
     (
         *("version", "pid", "uptime_s", "started_at", "package", "roots", "actions", "socket", "state", "entries"),
         *("records", "bytes", "files", "oldest", "oldest_at", "queue", "drops", "rescans", "watches", "limits"),
-        *("verdicts", "gaps", "audits", "store", "set_aside", "migrated", "descriptors", "wall_clock", "foreign"),
+        *("verdicts", "gaps", "audits", "store", "set_aside", "set_aside_why", "migrated"),
+        *("descriptors", "wall_clock", "foreign"),
         *("clock", "log", "run"),
     )
 )

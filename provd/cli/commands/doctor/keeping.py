@@ -109,11 +109,13 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
     kept = [os.path.join(seen.path, name) for name in names] if seen is not None else []
     if isinstance(told, str) and told not in kept:
         kept.append(told)
+    reason = output.printable(str(facts.answer.get("set_aside_why") or ""))
     for path in kept:
+        cause = f"{reason}; " if reason and path == told else ""
         yield warn(
             "store.aside",
             f"a store that could not be opened lies at {output.printable(path)}",
-            "its entries and clocks are not known any more; a new log was begun",
+            f"{cause}its entries and clocks are not known any more; a new log was begun",
             f"rm -r {output.quoted(path)}  # or keep it, to have it looked at",
         )
     migrated = facts.answer.get("migrated")
