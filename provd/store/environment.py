@@ -71,6 +71,8 @@ _DATA: Final = "data.mdb"
 _LOCK: Final = "lock.mdb"
 """The files of an environment, as LMDB names them."""
 _LOCK_BYTES: Final = 8192
+_DIGITS: Final = 9
+"""The most that a format's number has."""
 _ALMOST_NOTHING: Final = 16 * 1024 * 1024
 _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
 
@@ -185,9 +187,9 @@ class Environment:
             return None
         with self.env.begin() as txn:
             kept = bytes(txn.get(b"format", b"%d" % FORMAT, db=meta))
-        if not kept.isalnum():
+        if not kept.isdigit() or len(kept) > _DIGITS or not int(kept):
             raise lmdb.CorruptedError(f"{self.directory}: no format can be read")
-        if not kept.isdigit() or not 1 <= int(kept) <= FORMAT:
+        if int(kept) > FORMAT:
             raise errors.VersionMismatch(
                 f"the store in {self.directory} has format {kept.decode('ascii', 'replace')}, "
                 f"this provd knows up to {FORMAT}",

@@ -104,7 +104,7 @@ def digests(directory: str) -> dict[str, str]:
     return out
 
 
-@pytest.mark.parametrize("newer", [b"%d" % (FORMAT + 1), b"99", b"next"])
+@pytest.mark.parametrize("newer", [b"%d" % (FORMAT + 1), b"99", b"123456789"])
 def test_a_store_of_a_newer_format_is_refused_and_left_as_it_is(directory: str, newer: bytes) -> None:
     with opened(directory) as store:
         store.run(appending())
@@ -119,6 +119,17 @@ def test_a_store_of_a_newer_format_is_refused_and_left_as_it_is(directory: str, 
     assert caught.value.hint
     assert digests(directory)["data.mdb"] == before["data.mdb"]
     assert os.listdir(os.path.dirname(directory)) == ["store"]
+
+
+@pytest.mark.parametrize("written", [b"", b"0", b"c", b"-3", b"\xff", b"9" * 400])
+def test_a_format_that_is_no_number_is_damage(directory: str, written: bytes) -> None:
+    with opened(directory) as store:
+        store.run(appending())
+    with lmdb.open(directory, max_dbs=len(TABLES) + 3) as env, env.begin(write=True) as txn:
+        txn.put(b"format", written, db=env.open_db(b"meta", txn=txn))
+    with opened(directory) as store:
+        assert store.environment.set_aside is not None
+        assert store.head == 0
 
 
 @pytest.mark.parametrize("size", [10, 100, 4096, 100_000])
