@@ -14,7 +14,7 @@ import click
 from provd import codes
 from provd.cli import output
 from provd.cli.command import Command
-from provd.cli.given import asking
+from provd.cli.given import asking, names
 from provd.cli.given.exact import ExactClient, exact_json
 from provd.cli.screens import birth
 from provd.cli.screens.story import Story
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.cli.command import Place
-    from provd.cli.given import names
     from provd.cli.words.causes import Cause
     from provd.client import Client
 
