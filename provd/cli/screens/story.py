@@ -59,6 +59,7 @@ class Story:
         self._unsure: list[str] = []  # the entries below of which that is not known
         self._digests = self.ground.digests
         self._mutations: dict[Any, Event] = {}
+        self._found: dict[Any, Json] = {}  # digests that the newest of the log has, by the number of the mutation
         self._newest_of: dict[bytes, Event] = {}
         self.declared: dict[Any, Json] = {}
         """The actions that were declared afterwards, by the number of the mutation that each explains."""
@@ -69,6 +70,9 @@ class Story:
             self._hashed(record)
         elif self.ground.touched(record):
             event = Event(record)
+            if record.get("digest_state") == "pending" and record.get("seq") in self._found:
+                # found by the name that it had, which may not be one of those asked about
+                records.fill(record, self._found[record["seq"]])
             if record.get("type") == "mutation":
                 self._mutation(event)
             self._gap(record)
@@ -101,6 +105,7 @@ class Story:
                 self._past.take(record)
         elif record.get("type") == "hashed":
             self._past.hashed(record)
+            self._found[record.get("of")] = record
             for event in (self._newest, self.before, *self._led):
                 if event is not None and event.seq == record.get("of"):
                     records.fill(event.record, record)
@@ -121,12 +126,16 @@ class Story:
         """
         told = None if below is None else below.became()
         if told is None:
-            self._led += [Event(record, via=via, blamed=False) for record in touched]
+            declared = {} if below is None else below.declared
+            self._led += [
+                Event(record, via=via, blamed=False, declared=declared.get(record["seq"]), asked=below is not None)
+                for record in touched
+            ]
             self._unsure.append(dep)
             return
         seq, event = told
         if event is not None:
-            self._led.append(Event(event.record, known=event.known, via=via))
+            self._led.append(Event(event.record, known=event.known, via=via, declared=event.declared))
         self._below[dep] = min(seq, self._below.get(dep, seq))
 
     def became(self) -> tuple[int, Event | None] | None:

@@ -30,8 +30,8 @@ _NOBODY: Final = {"unknown": True}
 class Event:
     """One record of the story, and the digest that was known of its path before; `via`: what led to it.
 
-    `declared` is the action that named the path afterwards, of a mutation that is nobody's by its own record;
-    `blamed`: whether what led to it is dirty by it.
+    `declared` is the action that named the path afterwards, of a mutation that is nobody's by its own record; `asked`:
+    whether such actions were looked for. `blamed`: whether what led to it is dirty by it.
     """
 
     record: Json
@@ -39,6 +39,7 @@ class Event:
     via: str = ""
     declared: Json | None = None
     blamed: bool = True
+    asked: bool = True
 
     @property
     def seq(self) -> int:
@@ -54,6 +55,11 @@ class Event:
     def anonymous(self) -> bool:
         """Whether it is a mutation of which the record does not say who made it."""
         return self.record.get("type") == "mutation" and (self.record.get("actor") or _NOBODY) == _NOBODY
+
+    @property
+    def nobodys(self) -> bool:
+        """Whether it is one that no action declared, as far as the log knows."""
+        return self.anonymous and self.asked and self.declared is None
 
 
 class Past:
@@ -132,6 +138,11 @@ class Turn:
         # Of a set whose members are named it is known what it held as it is kept: it was in order then.
         read = [d for d in deps if d.get("kept") == "read" and names.named(d) not in self._differing.told]
         self._read = Ground(answer | {"deps": read})
+        self._versions = {
+            causes.key_of(d): str(d["version"])
+            for d in deps
+            if d.get("version") is not None and verdicts.dependency(d).startswith("entry:")
+        }
         self._elsewhere = bool(answer.get("imported")) and not answer.get("made_here")
         self.proven = False
         """Whether it was proven after it was put: what was read was still there then."""
@@ -161,8 +172,13 @@ class Turn:
                 (self._at_clock if event.seq < position else self._at_put).setdefault(place, known)
                 self._newest[place] = event
                 self._judge(event)
-        elif record.get("type") != "gap" and self.ground.told(record):
+        elif record.get("type") != "gap" and self.ground.told(record) and not self._kept(record):
             self._since.setdefault(b"", event)
+
+    def _kept(self, record: Json) -> bool:
+        """Whether it is the record of an entry below that is still the version that was rested on."""
+        versions = self._versions.get(str(record.get("key")))
+        return record.get("type") == "entry" and versions is not None and str(record.get("version")) == versions
 
     def hashed(self, event: Event) -> None:
         """Takes what was learnt of a mutation's digest later."""

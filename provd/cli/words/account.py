@@ -73,9 +73,11 @@ def by(verdict: Json) -> str:
         facts.append(f"turn {output.printable(str(verdict['turn']))}")
     confirms = records.number(verdict, "confirms")
     puts = records.number(verdict, "supports") - confirms
-    if not confirms and puts > 1:
-        facts.append(_times(puts))
     counted = f"(put {_times(puts)}, confirmed {_times(confirms)})" if confirms else ""
+    if puts > 1 and verdict.get("imported"):  # an export does not tell which of that were confirmations
+        counted = f"(put or confirmed {_times(puts)})"
+    elif not confirms and puts > 1:
+        facts.append(_times(puts))
     return " ".join(filter(None, (", ".join(facts), counted)))
 
 
