@@ -238,4 +238,4 @@ def _told(answer: Json, key: str, story: Story, faults: list[Cause], *, strict: 
         yield from account.origin(answer)
         yield ""
         yield from Timeline(answer, story).lines()
-    yield from account.account(answer, label, faults, story.declared, strict=strict)
+    yield from account.account(answer, label, faults, story.declared, story.turn.unseen(), strict=strict)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli.screens.birth import CONTENT
 from provd.cli.screens.concern import Dependency, Ground, path_of, root_of
-from provd.cli.screens.turn import Event, Past, Turn
+from provd.cli.screens.past import Event, Past
+from provd.cli.screens.returns import Returns
+from provd.cli.screens.turn import Turn
 from provd.cli.words import records, verdicts
 from provd.client import local_path
 
@@ -58,6 +60,7 @@ class Story:
         self._below: dict[str, int] = {}  # since which record an entry below is dirty
         self._unsure: list[str] = []  # the entries below of which that is not known
         self._digests = self.ground.digests
+        self._all: list[Json] = []  # the newest of the log, until it is known what they say of moves
         self._mutations: dict[Any, Event] = {}
         self._found: dict[Any, Json] = {}  # digests that the newest of the log has, by the number of the mutation
         self._newest_of: dict[bytes, Event] = {}
@@ -77,6 +80,7 @@ class Story:
                 self._mutation(event)
             self._gap(record)
             self._attribute(event)
+            self._follow()
             self.turn.take(event, self.position)
             self._events.append(event)
             self.count += 1
@@ -93,6 +97,7 @@ class Story:
 
     def take_own(self, record: Json) -> None:
         """Takes a record of the newest of the log: what it says of the entry itself, and of what was dirty at birth."""
+        self._all.append(record)
         if record.get("type") == "entry":
             place = {word: record[word] for word in ("root", "scope") if word in record}
             mine = {word: self._answer[word] for word in place if self._answer.get(word) is not None}
@@ -109,6 +114,14 @@ class Story:
             for event in (self._newest, self.before, *self._led):
                 if event is not None and event.seq == record.get("of"):
                     records.fill(event.record, record)
+
+    def _follow(self) -> None:
+        """Where what is at fault went with the directories above it: known once all of the newest were taken."""
+        if self._all:
+            self.turn.returns = Returns(self.turn.members, self.position)
+            for record in self._all:
+                self.turn.returns.take(record)
+            self._all.clear()
 
     def _mine(self, event: Event) -> None:
         self.own.append(event)

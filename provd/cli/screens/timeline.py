@@ -17,8 +17,8 @@ from provd.client import local_path, wire_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provd.cli.screens.past import Event
     from provd.cli.screens.story import Story
-    from provd.cli.screens.turn import Event
     from provd.client import WirePath
 
 Json = dict[str, Any]
@@ -91,7 +91,7 @@ class Timeline:
                 yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
 
     def _word(self, record: Json) -> str:
-        """What was done to it last. What comes from this log itself may have been put at another place than it has now."""
+        """What was done to it last. What this log exported may have been put at another place than it has now."""
         if not self._story.imported:
             return "confirmed" if record.get("confirmed") else "put"
         where = "into this log" if self._answer.get("made_here") else "elsewhere"
@@ -205,8 +205,10 @@ class Timeline:
             return "the newest change since it was put"
         if self._story.turn.sure(event):
             return "here it became dirty"
-        undone = self._story.turn.undone(event)
-        return "the first change that was not undone" if undone else "the first change since it was put"
+        if self._story.turn.unseen() or self._story.turn.untold():
+            return "one of the changes that made it dirty"
+        first = self._story.turn.first(event)
+        return "the first change since it was put" if first else "the first change that was not undone"
 
     def _remarks(self, touched: list[Event], *, quiet: bool) -> Iterator[str]:
         """What has to be known to read the rest rightly."""
@@ -216,7 +218,8 @@ class Timeline:
             told.append("nothing that it rests on was touched since, as far as the log knows")
             below = sorted(self._story.ground.entries)
             told += [
-                f"what entry:{output.printable(key)} rests on is another story: {_why(key)}" for key in below[:_BORN]
+                f"what entry:{output.printable(key)} rests on is not told here, but by: {_why(key)}"
+                for key in below[:_BORN]
             ]
         if any(event.nobodys for event in touched):
             told.append("where nobody is named, no action declared it")
