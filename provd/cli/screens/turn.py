@@ -76,7 +76,8 @@ class Turn:
         self._at_put: dict[bytes, str | None] = {}
         self._found: dict[str, Event] | None = None  # the causes, once they were asked for
         self._restored: set[bytes] = set()
-        self._vague: set[bytes] = set()  # what was moved in, and may be what it was before or not
+        self._vague: set[bytes] = set()  # what came back with a directory, as it was or not
+        self._carried: dict[tuple[int, bytes], str | None] = {}  # what a move of a directory brought back
         self._place_of: dict[int, bytes] = {}  # of each cause that was found
         self._changes: list[Event] = []  # the first after the put of all that it rests on
         self.members = frozenset({*self.ground.digests, *self._differing.members})
@@ -222,12 +223,12 @@ class Turn:
             early = self._early.get(place, ())
             return next((event for event in reversed(early) if now and state(event.record, place) == now), None)
         if place in self._vague:
-            return next((event for event in reversed(late) if now and state(event.record, place) == now), None)
+            return next((event for event in reversed(late) if now and self._state(event, place) == now), None)
         if _comparable(self.ground.digests.get(place)) or _comparable(self._at_put.get(place)):
             return self._since.get(place)
         if now is None:
             return late[-1]
-        return next((event for event in reversed(late) if state(event.record, place) == now), None)
+        return next((event for event in reversed(late) if self._state(event, place) == now), None)
 
     def _unexplained(self) -> list[birth.Fault]:
         if not self.fresh_once:
@@ -244,7 +245,7 @@ class Turn:
             return True  # the daemon knows of more than was understood here
         late = {place: events for place, events in self._late.items() if events}
         return any(
-            (state(event.record, place) is None or place not in self.now) and fault.concerned(event.record)
+            (self._state(event, place) is None or place not in self.now) and fault.concerned(event.record)
             for place, events in {**self._early, **late}.items()
             for event in events
         )
@@ -264,18 +265,21 @@ class Turn:
         return self._read.names({"type": "mutation", "kind": "created", "path": wire_path(place)})
 
     def _judge(self, event: Event, place: bytes) -> None:
-        now, kept = state(event.record, place), self.ground.digests.get(place)
+        held = self.returns.back(place, event.seq)
+        if held is not None and held.touched:
+            self._carried[event.seq, place] = held.digest
+        now, kept = self._state(event, place), self.ground.digests.get(place)
         early = event.seq < self._position
         was = (self._at_clock if early else self._at_put).get(place)
         same = event.same and place == next(iter(self._named(event.record)), b"")
         if now is not None and now in {kept, was}:
             self._restore(place, early=early, exact=now == kept)
-        elif self.returns.back(place, event.seq):
+        elif held is not None and not held.touched:
             self._restore(place, early=False, exact=self.fresh_once)
         elif early:
             _note(self._early.setdefault(place, deque()), event, same=same)
         else:
-            if now is None and place in self._since and not self.returns.whole and self._moved_in(event.record, place):
+            if self._came_back(event, place, known=now is not None and _comparable(kept)):
                 self._vague.add(place)
             _note(self._late.setdefault(place, deque(maxlen=_NEWEST)), event, same=same)
             if not same:
@@ -283,8 +287,15 @@ class Turn:
             elif self._since.get(place) is event:
                 del self._since[place]
 
-    def _moved_in(self, record: Json, place: bytes) -> bool:
-        return record.get("kind") == "moved" and place not in self._named(record)
+    def _came_back(self, event: Event, place: bytes, *, known: bool) -> bool:
+        """Whether with that record it may be again what it was, which is not `known`."""
+        carried = event.record.get("kind") == "moved" and place not in self._named(event.record)
+        told = (event.seq, place) in self._carried or not self.returns.whole
+        return place in self._since and carried and told and not known
+
+    def _state(self, event: Event, place: bytes) -> str | None:
+        """What a mutation left at a place, also where it came back with a directory."""
+        return self._carried.get((event.seq, place), state(event.record, place))
 
     def _restore(self, place: bytes, *, early: bool, exact: bool) -> None:
         """What changed it is undone; what is not `exact`ly as it is kept is as it was on this side of the put."""

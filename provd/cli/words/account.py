@@ -139,7 +139,8 @@ def _evidence(
     if (mutation := item.get("mutation")) is not None:
         told = _mutation(mutation, declared)
         if verdicts.dependency(item) in unseen:
-            told += drawing.words("which did not leave what is there now")
+            first, *rest = drawing.words("which did not leave what is there now")
+            told += [first._replace(glue=", "), *rest]
         yield from drawing.fold(below, told, f"{below}  ")
     if detail := item.get("detail"):
         yield from drawing.fold(below, drawing.words(output.printable(str(detail))), below)
