@@ -24,7 +24,6 @@ class Held:
     at: bytes
     touched: bool = False
     digest: str | None = None
-    by: int = 0
 
 
 class Returns:
@@ -37,6 +36,7 @@ class Returns:
         self._held = {member: Held(member) for member in members}
         self._began = False
         self._back: dict[tuple[bytes, int], Held] = {}
+        self._by: dict[int, Held] = {}  # what each record left that touched one
 
     def take(self, record: Json) -> None:
         """Takes the next of all records of the log, without holes."""
@@ -44,9 +44,8 @@ class Returns:
         if not self._began:
             self._began, self.whole = True, seq <= self._position + 1
         if record.get("type") == "hashed":
-            for held in (*self._held.values(), *self._back.values()):
-                if held.by == record.get("of"):
-                    held.digest = record.get("digest")
+            if (held := self._by.get(record["of"])) is not None:
+                held.digest = record.get("digest")
         elif seq > self._position and record.get("type") == "mutation" and record.get("kind") != "attrib":
             self._follow(record, seq)
 
@@ -56,12 +55,14 @@ class Returns:
 
     def _follow(self, record: Json, seq: int) -> None:
         named = records.places(record)
+        if record.get("size") is not None and not any(held.at in named for held in self._held.values()):
+            return  # a file, and none of them
         for member, held in list(self._held.items()):
             if len(named) > 1 and held.at != named[1] and records.is_below(held.at, named[1]):
                 held.at = named[0] + held.at[len(named[1]) :]
                 if held.at == member:
                     self._back[member, seq] = held
             elif held.at == named[0] and record.get("kind") in {"created", "modified"}:
-                self._held[member] = Held(held.at, touched=True, digest=record.get("digest"), by=seq)
+                self._by[seq] = self._held[member] = Held(held.at, touched=True, digest=record.get("digest"))
             elif any(records.is_below(held.at, place) for place in named):
                 del self._held[member]  # gone, or moved alone: that its own records tell
