@@ -155,6 +155,36 @@ def test_what_changed_before_and_came_back_is_no_first_change(desk: Desk) -> Non
     assert [line.endswith("  the first change that was not undone") for line in _marked(told)] == [True]
 
 
+@pytest.mark.parametrize("dep", ["glob:d/*", "tree:d"])
+def test_where_more_members_differ_than_are_named_what_was_undone_is_not_marked(desk: Desk, dep: str) -> None:
+    names = [f"d/{number:02}" for number in range(20)]
+    for name in names:
+        desk.save(name, "one\n")
+    _as_it_is(desk, "k", dep)
+    _away_and_back(desk, names[-1], "d/away")
+    _away_and_back(desk, names[0], "d/away")
+    for name in names:
+        desk.save(name, "two\n")
+
+    told = desk.pipe("why", "k")
+
+    assert [f"~ modified {names[0]} " in line for line in _marked(told)] == [True]
+
+
+def test_a_tree_that_is_gone_was_changed_by_the_first_deletion(desk: Desk) -> None:
+    for name in ("d/a", "d/b"):
+        desk.save(name, "one\n")
+    _as_it_is(desk, "k", "tree:d")
+    clock = desk.clock()
+    shutil.rmtree(os.path.join(desk.daemon.root, "d"))
+    desk.hashed(clock)
+
+    told = desk.pipe("why", "k")
+
+    assert ["- deleted d" in line for line in _marked(told)] == [True]
+    assert "the first change since it was put" in told.text
+
+
 def test_a_record_that_left_what_was_known_is_not_said_to_have_made_it_dirty(desk: Desk) -> None:
     desk.save("f", "one\n")
     desk.put("k", desk.read("f"))

@@ -219,6 +219,8 @@ class Turn:
         """
         now = self.now.get(place)
         late = self._late.get(place)
+        if late and self._came_and_went(place, late):
+            return None  # it may not have been there before either
         if not late:  # recorded before the put, it may have happened after what it rests on was read
             early = self._early.get(place, ())
             return next((event for event in reversed(early) if now and state(event.record, place) == now), None)
@@ -229,6 +231,11 @@ class Turn:
         if now is None:
             return late[-1]
         return next((event for event in reversed(late) if self._state(event, place) == now), None)
+
+    def _came_and_went(self, place: bytes, late: deque[Event]) -> bool:
+        """Whether what is not named as differing is not there, as perhaps it was not when it was put."""
+        known = place in self.members or self._at_put.get(place) is not None
+        return not known and self._state(late[0], place) != ABSENT and self._state(late[-1], place) == ABSENT
 
     def _unexplained(self) -> list[birth.Fault]:
         if not self.fresh_once:
@@ -262,7 +269,10 @@ class Turn:
         return held(place, self._position)
 
     def _is_read(self, place: bytes) -> bool:
-        return self._read.names({"type": "mutation", "kind": "created", "path": wire_path(place)})
+        return self._is_of(self._read, place)
+
+    def _is_of(self, ground: Ground, place: bytes) -> bool:
+        return ground.names({"type": "mutation", "kind": "created", "path": wire_path(place)})
 
     def _judge(self, event: Event, place: bytes) -> None:
         held = self.returns.back(place, event.seq)
@@ -322,7 +332,7 @@ class Turn:
                 for member in self.members
                 if member not in named and any(records.is_below(member, path) for path in named)
             ]
-        return found or named[:1]
+        return found or [path for path in named if self._is_of(self.ground, path)] or named[:1]
 
 
 def _note(events: deque[Event], event: Event, *, same: bool) -> None:
