@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -215,7 +216,7 @@ def test_what_came_home_was_put_here_and_how_often_counts_its_puts(own: Workspac
     assert provd(own.daemon, "import", "-", stdin=file).returncode == 0
 
     told = provd(own.daemon, "why", "k", "--root", own.root).stdout.decode()
-    assert "put here 3 times, and imported" in told
+    assert re.search(r"  imported: put into this log at \S+ \S+ \(put or confirmed 3 times\)\n", told)
 
 
 def test_what_was_imported_is_told_as_that(own: Workspace, other: Daemon) -> None:
@@ -229,7 +230,7 @@ def test_what_was_imported_is_told_as_that(own: Workspace, other: Daemon) -> Non
     assert provd(other, "import", "-", stdin=file).returncode == 0
 
     told = provd(other, "why", "k", "--root", own.root).stdout.decode()
-    assert "put elsewhere, and imported" in told
+    assert "  imported: put elsewhere at " in told
     assert "times" not in told
     assert "between reading and remembering" not in told
     assert "from before it was imported" in told or "is not what was read where it was put" in told

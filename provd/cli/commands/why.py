@@ -141,8 +141,9 @@ class _Below:
 
 def _lead(story: Story, fault: Cause, dep: str, below: _Below) -> None:
     """Tells the story of what made the entries below dirty, as far as the log knows which record that was."""
-    touched = [cause.item["mutation"] for cause in fault.below if isinstance(cause.item.get("mutation"), dict)]
-    if touched or any(cause.item.get("why") in birth.CONTENT for cause in fault.below):
+    leaves = [cause.item for cause in fault.below if not cause.below and cause.item.get("why") in causes.DIRTYING]
+    touched = [item["mutation"] for item in leaves if isinstance(item.get("mutation"), dict)]
+    if leaves:
         story.lead(touched, dep, fault.name, below.story(causes.key_of(fault.item)))
     for cause in fault.below:
         _lead(story, cause, dep, below)
@@ -237,4 +238,4 @@ def _told(answer: Json, key: str, story: Story, faults: list[Cause], *, strict: 
         yield from account.origin(answer)
         yield ""
         yield from Timeline(answer, story).lines()
-    yield from account.account(answer, label, faults, story.declared, strict=strict)
+    yield from account.account(answer, label, faults, story.declared, story.turn.unseen(), strict=strict)

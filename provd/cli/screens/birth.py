@@ -42,7 +42,9 @@ class Fault:
         told = record.get("type") in {"mutation", "action"} and record.get("kind") != "attrib"
         self.newest = int(record["seq"]) if told else 0
         """The newest record that touched it, as the daemon tells; 0 where it tells of none."""
-        self._reached = frozenset(filter(whole.strange, records.places(record) if told else ()))
+        places = records.places(record) if told else []
+        # One end of a move that lies at none of them tells nothing where the other does.
+        self._reached = frozenset(places) if all(map(whole.strange, places)) else frozenset()
         self.links = dict.fromkeys(self._reached, there[1]) if there is not None and there[0] == b"file" else {}
         """To which places the path of a file leads, where that is another."""
 

@@ -194,9 +194,12 @@ class Differing:
         self._sets = []
         self.told: set[bytes] = set()
         """Those sets, by what they name."""
+        self.members: set[bytes] = set()
+        """All that evidence names of sets."""
         for item in (item for item in evidence if item.get("dep") is not None):
             paths = [local_path(path) for path in item.get("paths") or []]
             there = path_of(item, root)
+            self.members.update(paths)
             if there is not None and there[0] != b"file" and 0 < len(paths) < _ALL_NAMED:
                 self.told.add(names.named(item))
                 self._sets.append((Dependency(*there).base, paths))

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli.screens.birth import CONTENT
 from provd.cli.screens.concern import Dependency, Ground, path_of, root_of
-from provd.cli.screens.turn import Event, Past, Turn
+from provd.cli.screens.past import Event, Past
+from provd.cli.screens.returns import Returns
+from provd.cli.screens.turn import Turn
 from provd.cli.words import records, verdicts
 from provd.client import local_path
 
@@ -58,7 +60,9 @@ class Story:
         self._below: dict[str, int] = {}  # since which record an entry below is dirty
         self._unsure: list[str] = []  # the entries below of which that is not known
         self._digests = self.ground.digests
+        self._all: list[Json] = []  # the newest of the log, until it is known what they say of moves
         self._mutations: dict[Any, Event] = {}
+        self._found: dict[Any, Json] = {}  # digests that the newest of the log has, by the number of the mutation
         self._newest_of: dict[bytes, Event] = {}
         self.declared: dict[Any, Json] = {}
         """The actions that were declared afterwards, by the number of the mutation that each explains."""
@@ -69,10 +73,14 @@ class Story:
             self._hashed(record)
         elif self.ground.touched(record):
             event = Event(record)
+            if record.get("digest_state") == "pending" and record.get("seq") in self._found:
+                # found by the name that it had, which may not be one of those asked about
+                records.fill(record, self._found[record["seq"]])
             if record.get("type") == "mutation":
                 self._mutation(event)
             self._gap(record)
             self._attribute(event)
+            self._follow()
             self.turn.take(event, self.position)
             self._events.append(event)
             self.count += 1
@@ -89,6 +97,7 @@ class Story:
 
     def take_own(self, record: Json) -> None:
         """Takes a record of the newest of the log: what it says of the entry itself, and of what was dirty at birth."""
+        self._all.append(record)
         if record.get("type") == "entry":
             place = {word: record[word] for word in ("root", "scope") if word in record}
             mine = {word: self._answer[word] for word in place if self._answer.get(word) is not None}
@@ -101,9 +110,18 @@ class Story:
                 self._past.take(record)
         elif record.get("type") == "hashed":
             self._past.hashed(record)
+            self._found[record.get("of")] = record
             for event in (self._newest, self.before, *self._led):
                 if event is not None and event.seq == record.get("of"):
                     records.fill(event.record, record)
+
+    def _follow(self) -> None:
+        """Where what is at fault went with the directories above it: known once all of the newest were taken."""
+        if self._all:
+            self.turn.returns = Returns(self.turn.members, self.position)
+            for record in self._all:
+                self.turn.returns.take(record)
+            self._all.clear()
 
     def _mine(self, event: Event) -> None:
         self.own.append(event)
@@ -121,12 +139,16 @@ class Story:
         """
         told = None if below is None else below.became()
         if told is None:
-            self._led += [Event(record, via=via, blamed=False) for record in touched]
+            declared = {} if below is None else below.declared
+            self._led += [
+                Event(record, via=via, blamed=False, declared=declared.get(record["seq"]), asked=below is not None)
+                for record in touched
+            ]
             self._unsure.append(dep)
             return
         seq, event = told
         if event is not None:
-            self._led.append(Event(event.record, known=event.known, via=via))
+            self._led.append(Event(event.record, known=event.known, via=via, declared=event.declared))
         self._below[dep] = min(seq, self._below.get(dep, seq))
 
     def became(self) -> tuple[int, Event | None] | None:

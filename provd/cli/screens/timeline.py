@@ -5,6 +5,7 @@ Rule: the same words on a terminal and through a pipe; a terminal has colours, a
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import output
@@ -16,8 +17,8 @@ from provd.client import local_path, wire_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provd.cli.screens.past import Event
     from provd.cli.screens.story import Story
-    from provd.cli.screens.turn import Event
     from provd.client import WirePath
 
 Json = dict[str, Any]
@@ -25,6 +26,8 @@ Json = dict[str, Any]
 _REASONS: Final = 3
 _AGO: Final = 10
 """Columns for how long ago it was."""
+_CLOCK: Final = 12
+"""Columns for the time of day."""
 _BORN: Final = 3
 """Dependencies that are named as dirty at birth."""
 _NOBODY: Final = "when {} was changed nobody knows: the log has nothing of what is not watched"
@@ -76,10 +79,11 @@ class Timeline:
         """Its put as it is, with what it rests on."""
         answer = self._answer
         now = next((event.record for event in self._story.own if event.seq == self._story.position), {})
-        said = " ".join([self._word(now), *([by] if (by := account.by(answer)) else [])])
-        said += ", and imported" if self._story.imported else ""
-        said += _superseding(now)
-        yield from self._node(output.paint(output.glyph("●", "*"), "bold"), answer.get("at"), [Piece(said, "bold")])
+        at = answer.get("at")
+        said = " ".join([self._word(now), *([by] if (by := account.by(answer)) else [])]) + _superseding(now)
+        if self._story.imported:
+            at = now.get("at")  # it was put earlier: the line stands where it came
+        yield from self._node(output.paint(output.glyph("●", "*"), "bold"), at, [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
         for word, texts in (("dirty", self._birth(born)), ("unknown", self._unsure())):
             for text in texts:
@@ -87,10 +91,11 @@ class Timeline:
                 yield from drawing.fold(head, drawing.words(text), f"{_spine()}     ")
 
     def _word(self, record: Json) -> str:
-        """What was done to it last, and where: how often is a count of its puts there, and not of imports."""
+        """What was done to it last. What this log exported may have been put at another place than it has now."""
         if not self._story.imported:
             return "confirmed" if record.get("confirmed") else "put"
-        return "put here" if self._answer.get("made_here") else "put elsewhere"
+        where = "into this log" if self._answer.get("made_here") else "elsewhere"
+        return f"imported: put {where} at {output.moment(self._answer.get('at'))}"
 
     def _birth(self, born: list[str]) -> Iterator[str]:
         """Whether it was dirty before it was put, as far as that can be told."""
@@ -200,8 +205,10 @@ class Timeline:
             return "the newest change since it was put"
         if self._story.turn.sure(event):
             return "here it became dirty"
-        undone = self._story.turn.undone(event)
-        return "the first change that was not undone" if undone else "the first change since it was put"
+        if self._story.turn.unseen() or self._story.turn.untold():
+            return "one of the changes that made it dirty"
+        first = self._story.turn.first(event)
+        return "the first change since it was put" if first else "the first change that was not undone"
 
     def _remarks(self, touched: list[Event], *, quiet: bool) -> Iterator[str]:
         """What has to be known to read the rest rightly."""
@@ -209,7 +216,12 @@ class Timeline:
         told = []
         if quiet and self._story.followed:
             told.append("nothing that it rests on was touched since, as far as the log knows")
-        if any(event.anonymous and event.declared is None for event in touched):
+            below = sorted(self._story.ground.entries)
+            told += [
+                f"what entry:{output.printable(key)} rests on is not told here, but by: {_why(key)}"
+                for key in below[:_BORN]
+            ]
+        if any(event.nobodys for event in touched):
             told.append("where nobody is named, no action declared it")
         if reasons:
             told.append(f"the log is not whole since then: {output.printable(output.some(reasons, _REASONS))}")
@@ -226,8 +238,8 @@ class Timeline:
 
     def _node(self, symbol: str, at: Any, pieces: list[Piece]) -> Iterator[str]:
         """One thing that happened, behind the day where it is another."""
-        day, clock = output.day_and_time(at)
-        if day != self._day:
+        day, clock = output.day_and_time(at) if at is not None else ("", f"{'?':<{_CLOCK}}")
+        if day and day != self._day:
             self._day = day
             yield f"{_spine()} {output.paint(day, 'dim')}"
         age = "" if drawing.narrow() else f"{drawing.ago(at):<{_AGO}}  "
@@ -248,6 +260,10 @@ def _some(names: list[str]) -> str:
 
 def _spine() -> str:
     return output.glyph("│", "|")
+
+
+def _why(key: str) -> str:
+    return f"provd why {shlex.quote(output.printable(key))}"
 
 
 def _superseding(record: Json) -> str:

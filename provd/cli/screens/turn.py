@@ -6,100 +6,26 @@ Rule: no record is taken for the one that may not be it.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli.given import names
 from provd.cli.screens import birth
 from provd.cli.screens.birth import ABSENT, LOGGED
 from provd.cli.screens.concern import Differing, Ground, root_of
+from provd.cli.screens.past import Event, Past, state
+from provd.cli.screens.returns import Returns
 from provd.cli.words import causes, records, verdicts
-from provd.client import local_path, wire_path
+from provd.client import wire_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 Json = dict[str, Any]
 
 _NEWEST: Final = 16
 """Changes of one path, the newest, among which that is looked for which left what is there now."""
-_NOBODY: Final = {"unknown": True}
-
-
-@dataclass
-class Event:
-    """One record of the story, and the digest that was known of its path before; `via`: what led to it.
-
-    `declared` is the action that named the path afterwards, of a mutation that is nobody's by its own record;
-    `blamed`: whether what led to it is dirty by it.
-    """
-
-    record: Json
-    known: str | None = None
-    via: str = ""
-    declared: Json | None = None
-    blamed: bool = True
-
-    @property
-    def seq(self) -> int:
-        """The number of its record; 0 where it has none."""
-        return int(self.record.get("seq") or 0)
-
-    @property
-    def same(self) -> bool:
-        """Whether it left the content as it was known before."""
-        return self.known is not None and self.record.get("digest") == self.known
-
-    @property
-    def anonymous(self) -> bool:
-        """Whether it is a mutation of which the record does not say who made it."""
-        return self.record.get("type") == "mutation" and (self.record.get("actor") or _NOBODY) == _NOBODY
-
-
-class Past:
-    """What the newest of the log tells of the content of paths, by the number of each change of it."""
-
-    def __init__(self) -> None:
-        self._states: dict[bytes, dict[int, str | None]] = {}
-        self._begun: set[bytes] = set()  # made where nothing was, as far as the first record tells
-
-    def take(self, record: Json) -> None:
-        """Takes a mutation that is more than `attrib`."""
-        for place in records.places(record):
-            if place not in self._states and record.get("kind") == "created":
-                self._begun.add(place)
-            self._states.setdefault(place, {})[int(record.get("seq") or 0)] = state(record, place)
-
-    def hashed(self, record: Json) -> None:
-        """Takes a digest that was found later."""
-        states = self._states.get(local_path(record["path"]), {})
-        if record.get("of") in states:
-            states[record["of"]] = record.get("digest")
-
-    def before(self, place: bytes, seq: int) -> str | None:
-        """What it was just before that record: a digest or `absent`; None where that is not known."""
-        return next((known for number, known in self._backwards(place) if number < seq), None)
-
-    def knows(self, place: bytes, seq: int) -> bool:
-        """Whether there is any change of it before that record."""
-        return any(number < seq for number, _ in self._backwards(place))
-
-    def several(self, place: bytes, seq: int) -> bool:
-        """Whether it held more than one content before that record, as far as can be told."""
-        seen = [digest for number, digest in self._backwards(place) if number < seq and digest != ABSENT]
-        unknown = seen.count(None) + (bool(seen) and place not in self._begun)
-        return len(set(seen) - {None}) + unknown > 1
-
-    def _backwards(self, place: bytes) -> Iterator[tuple[int, str | None]]:
-        return reversed(self._states.get(place, {}).items())
-
-
-def state(record: Json, place: bytes) -> str | None:
-    """What a mutation left at a place that it names: a digest or `absent`; None where that is not known."""
-    named = records.places(record)
-    if record.get("kind") == "deleted" or (place in named and place != named[0]):
-        return ABSENT
-    return record.get("digest")
+_COUNTED: Final = 64
+"""Changes after a put among which the first one is known to be that."""
 
 
 class Turn:
@@ -132,6 +58,11 @@ class Turn:
         # Of a set whose members are named it is known what it held as it is kept: it was in order then.
         read = [d for d in deps if d.get("kept") == "read" and names.named(d) not in self._differing.told]
         self._read = Ground(answer | {"deps": read})
+        self._versions = {
+            causes.key_of(d): str(d["version"])
+            for d in deps
+            if d.get("version") is not None and verdicts.dependency(d).startswith("entry:")
+        }
         self._elsewhere = bool(answer.get("imported")) and not answer.get("made_here")
         self.proven = False
         """Whether it was proven after it was put: what was read was still there then."""
@@ -145,7 +76,14 @@ class Turn:
         self._at_put: dict[bytes, str | None] = {}
         self._found: dict[str, Event] | None = None  # the causes, once they were asked for
         self._restored: set[bytes] = set()
-        self._undone: set[bytes] = set()
+        self._vague: set[bytes] = set()  # what came back with a directory, as it was or not
+        self._carried: dict[tuple[int, bytes], str | None] = {}  # what a move of a directory brought back
+        self._place_of: dict[int, bytes] = {}  # of each cause that was found
+        self._changes: list[Event] = []  # the first after the put of all that it rests on
+        self.members = frozenset({*self.ground.digests, *self._differing.members})
+        """The files at fault, as far as they are known one by one."""
+        self.returns = Returns((), 0)
+        """What is known of how they came back after directories were moved."""
 
     def take(self, event: Event, position: int) -> None:
         """Takes a record that concerns the entry, in the log's order; `position` is that of its put."""
@@ -153,22 +91,33 @@ class Turn:
         self._position = position
         self._found = None
         if record.get("type") == "mutation":
-            if self._concerned(record):
-                place = self._place(record)
+            self._count(event)
+            for place in self._places(record) if self._concerned(record) else ():
                 known = event.known
-                if record.get("kind") == "moved":  # what is known of it is of its source
+                if record.get("kind") == "moved" or place not in records.places(record):  # that is of another place
                     known = self._past.before(place, event.seq)
                 (self._at_clock if event.seq < position else self._at_put).setdefault(place, known)
                 self._newest[place] = event
-                self._judge(event)
-        elif record.get("type") != "gap" and self.ground.told(record):
+                self._judge(event, place)
+        elif record.get("type") != "gap" and self.ground.told(record) and not self._kept(record):
+            self._count(event)
             self._since.setdefault(b"", event)
+
+    def _count(self, event: Event) -> None:
+        if event.seq > self._position and event.record.get("kind") != "attrib" and len(self._changes) < _COUNTED:
+            self._changes.append(event)
+
+    def _kept(self, record: Json) -> bool:
+        """Whether it is the record of an entry below that is still the version that was rested on."""
+        versions = self._versions.get(str(record.get("key")))
+        return record.get("type") == "entry" and versions is not None and str(record.get("version")) == versions
 
     def hashed(self, event: Event) -> None:
         """Takes what was learnt of a mutation's digest later."""
         self._found = None
-        if self._newest.get(self._place(event.record)) is event:
-            self._judge(event)
+        for place in self._places(event.record):
+            if self._newest.get(place) is event:
+                self._judge(event, place)
 
     def moment(self) -> Event | None:
         """The record since which it is dirty; None where no record tells, or where it was dirty when it was put."""
@@ -207,16 +156,18 @@ class Turn:
 
     def left(self, event: Event) -> bool:
         """Whether that is known of the record only: that it came last, and not that it was the first change."""
-        place = self._place(event.record)
+        place = self._place_of.get(event.seq, b"")
         return self.fresh_once and event in self._late.get(place, ()) and event is not self._since.get(place)
 
     def sure(self, event: Event) -> bool:
         """Whether what it rests on was shown to be in order just before that record."""
-        return self._sure(self._place(event.record))
+        return any(self._sure(place) for place in self._places(event.record))
 
-    def undone(self, event: Event) -> bool:
-        """Whether what it changes had changed before that since the put, and was put back."""
-        return self._place(event.record) in self._undone
+    def first(self, event: Event) -> bool:
+        """Whether nothing of all that the entry rests on is known to have changed between its put and that record."""
+        earlier = [other for other in self._changes if other.seq < event.seq]
+        moved = any(other.record.get("kind") == "moved" for other in earlier)
+        return len(earlier) < _COUNTED and not moved and all(other.same for other in earlier)
 
     def _sure(self, place: bytes) -> bool:
         return place in self._restored or self.ground.digests.get(place) in self._shown
@@ -251,8 +202,9 @@ class Turn:
         """The record that made it so, of each dependency at fault of which one is known."""
         if self._found is not None:
             return self._found
-        events = [event for place in {*self._late, *self._early} if (event := self._cause(place)) is not None]
-        events.sort(key=lambda event: event.seq)
+        causes = {place: self._cause(place) for place in {*self._late, *self._early}}
+        events = sorted((event for event in causes.values() if event is not None), key=lambda event: event.seq)
+        self._place_of = {event.seq: place for place, event in causes.items() if event is not None}
         found = {
             fault.name: next((event for event in events if fault.concerned(event.record)), None)
             for fault in self._faults
@@ -267,14 +219,23 @@ class Turn:
         """
         now = self.now.get(place)
         late = self._late.get(place)
+        if late and self._came_and_went(place, late):
+            return None  # it may not have been there before either
         if not late:  # recorded before the put, it may have happened after what it rests on was read
             early = self._early.get(place, ())
             return next((event for event in reversed(early) if now and state(event.record, place) == now), None)
+        if place in self._vague:
+            return next((event for event in reversed(late) if now and self._state(event, place) == now), None)
         if _comparable(self.ground.digests.get(place)) or _comparable(self._at_put.get(place)):
             return self._since.get(place)
         if now is None:
             return late[-1]
-        return next((event for event in reversed(late) if state(event.record, place) == now), None)
+        return next((event for event in reversed(late) if self._state(event, place) == now), None)
+
+    def _came_and_went(self, place: bytes, late: deque[Event]) -> bool:
+        """Whether what is not named as differing is not there, as perhaps it was not when it was put."""
+        known = place in self.members or self._at_put.get(place) is not None
+        return not known and self._state(late[0], place) != ABSENT and self._state(late[-1], place) == ABSENT
 
     def _unexplained(self) -> list[birth.Fault]:
         if not self.fresh_once:
@@ -291,7 +252,7 @@ class Turn:
             return True  # the daemon knows of more than was understood here
         late = {place: events for place, events in self._late.items() if events}
         return any(
-            (state(event.record, place) is None or place not in self.now) and fault.concerned(event.record)
+            (self._state(event, place) is None or place not in self.now) and fault.concerned(event.record)
             for place, events in {**self._early, **late}.items()
             for event in events
         )
@@ -308,47 +269,77 @@ class Turn:
         return held(place, self._position)
 
     def _is_read(self, place: bytes) -> bool:
-        return self._read.names({"type": "mutation", "kind": "created", "path": wire_path(place)})
+        return self._is_of(self._read, place)
 
-    def _judge(self, event: Event) -> None:
-        place = self._place(event.record)
-        now, kept = state(event.record, place), self.ground.digests.get(place)
+    def _is_of(self, ground: Ground, place: bytes) -> bool:
+        return ground.names({"type": "mutation", "kind": "created", "path": wire_path(place)})
+
+    def _judge(self, event: Event, place: bytes) -> None:
+        held = self.returns.back(place, event.seq)
+        if held is not None and held.touched:
+            self._carried[event.seq, place] = held.digest
+        now, kept = self._state(event, place), self.ground.digests.get(place)
         early = event.seq < self._position
         was = (self._at_clock if early else self._at_put).get(place)
+        same = event.same and place == next(iter(self._named(event.record)), b"")
         if now is not None and now in {kept, was}:
-            self._restore(event, place, early=early, exact=now == kept)
+            self._restore(place, early=early, exact=now == kept)
+        elif held is not None and not held.touched:
+            self._restore(place, early=False, exact=self.fresh_once)
         elif early:
-            _note(self._early.setdefault(place, deque()), event)
+            _note(self._early.setdefault(place, deque()), event, same=same)
         else:
-            _note(self._late.setdefault(place, deque(maxlen=_NEWEST)), event)
-            if not event.same:
+            if self._came_back(event, place, known=now is not None and _comparable(kept)):
+                self._vague.add(place)
+            _note(self._late.setdefault(place, deque(maxlen=_NEWEST)), event, same=same)
+            if not same:
                 self._since.setdefault(place, event)
             elif self._since.get(place) is event:
                 del self._since[place]
 
-    def _restore(self, event: Event, place: bytes, *, early: bool, exact: bool) -> None:
+    def _came_back(self, event: Event, place: bytes, *, known: bool) -> bool:
+        """Whether with that record it may be again what it was, which is not `known`."""
+        carried = event.record.get("kind") == "moved" and place not in self._named(event.record)
+        told = (event.seq, place) in self._carried or not self.returns.whole
+        return place in self._since and carried and told and not known
+
+    def _state(self, event: Event, place: bytes) -> str | None:
+        """What a mutation left at a place, also where it came back with a directory."""
+        return self._carried.get((event.seq, place), state(event.record, place))
+
+    def _restore(self, place: bytes, *, early: bool, exact: bool) -> None:
         """What changed it is undone; what is not `exact`ly as it is kept is as it was on this side of the put."""
-        found = list(self._early.pop(place, ())) if early or exact else []
+        if early or exact:
+            self._early.pop(place, None)
         if not early and place in self._since:
-            found.append(self._since.pop(place))
+            del self._since[place]
             self._late.pop(place, None)
-        if any(other is not event for other in found):
-            self._undone.add(place)
+            self._vague.discard(place)
         if exact:
             self._restored.add(place)
 
-    def _place(self, record: Json) -> bytes:
+    def _named(self, record: Json) -> list[bytes]:
         named = records.places(record)
-        if self.fresh_once:
-            named = [self._links.get(path, path) for path in named]
-        return next((path for path in named if path in self.ground.digests), named[0] if named else b"")
+        return [self._links.get(path, path) for path in named] if self.fresh_once else named
+
+    def _places(self, record: Json) -> list[bytes]:
+        """What a mutation changes of what is at fault: the members that it names or takes with it; else its path."""
+        named = self._named(record)
+        found = [path for path in named if path in self.members]
+        if record.get("kind") in {"moved", "deleted"}:  # a directory that is made has nothing in it yet
+            found += [
+                member
+                for member in self.members
+                if member not in named and any(records.is_below(member, path) for path in named)
+            ]
+        return found or [path for path in named if self._is_of(self.ground, path)] or named[:1]
 
 
-def _note(events: deque[Event], event: Event) -> None:
+def _note(events: deque[Event], event: Event, *, same: bool) -> None:
     """Keeps a change of a place, or takes it away where its digest shows now that it was none."""
-    if event.same and event in events:
+    if same and event in events:
         events.remove(event)
-    elif not event.same and event not in events:
+    elif not same and event not in events:
         events.append(event)
 
 

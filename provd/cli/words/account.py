@@ -25,12 +25,18 @@ _LONG: Final = 20
 
 
 def account(
-    verdict: Json, label: str, faults: Sequence[Cause], declared: Mapping[Any, Json], *, strict: bool = False
+    verdict: Json,
+    label: str,
+    faults: Sequence[Cause],
+    declared: Mapping[Any, Json],
+    unseen: Sequence[str],
+    *,
+    strict: bool = False,
 ) -> Iterator[str]:
     """All that an answer says, for reading.
 
     `faults`: what made each so; `declared`: the actions that were declared afterwards, by the number of the mutation
-    that each explains; `strict`: nothing was to be read for it.
+    that each explains; `unseen`: what no record that touched it made so; `strict`: nothing was to be read for it.
     """
     chains = {fault.name: fault for fault in faults if fault.below}
     yield verdicts.headline(verdict, label)
@@ -44,7 +50,7 @@ def account(
     yield from _facts([f"{name} {output.printable(str(value))}" for name, value in facts.items() if value])
     for item in verdict.get("evidence") or []:
         chain = chains.get(verdicts.dependency(item)) or causes.as_told(item)
-        yield from _evidence(item, label, chain if chain.below else None, declared, strict=strict)
+        yield from _evidence(item, label, chain if chain.below else None, declared, unseen, strict=strict)
     if more := verdicts.more(verdict):
         yield f"  and {more} more {'dependency' if more == 1 else 'dependencies'} at fault"
     if hint := verdict.get("hint"):
@@ -73,9 +79,11 @@ def by(verdict: Json) -> str:
         facts.append(f"turn {output.printable(str(verdict['turn']))}")
     confirms = records.number(verdict, "confirms")
     puts = records.number(verdict, "supports") - confirms
-    if not confirms and puts > 1:
-        facts.append(_times(puts))
     counted = f"(put {_times(puts)}, confirmed {_times(confirms)})" if confirms else ""
+    if puts > 1 and verdict.get("imported"):  # an export does not tell which of that were confirmations
+        counted = f"(put or confirmed {_times(puts)})"
+    elif not confirms and puts > 1:
+        facts.append(_times(puts))
     return " ".join(filter(None, (", ".join(facts), counted)))
 
 
@@ -115,7 +123,7 @@ def _kept(item: Json) -> str:
 
 
 def _evidence(
-    item: Json, label: str, chain: Cause | None, declared: Mapping[Any, Json], *, strict: bool
+    item: Json, label: str, chain: Cause | None, declared: Mapping[Any, Json], unseen: Sequence[str], *, strict: bool
 ) -> Iterator[str]:
     yield ""
     why = output.printable(str(item.get("why", "")))
@@ -129,7 +137,11 @@ def _evidence(
         for path in paths:
             yield from drawing.fold(f"{below}  ", [Piece(output.name(path), elastic=True)])
     if (mutation := item.get("mutation")) is not None:
-        yield from drawing.fold(below, _mutation(mutation, declared), f"{below}  ")
+        told = _mutation(mutation, declared)
+        if verdicts.dependency(item) in unseen:
+            first, *rest = drawing.words("which did not leave what is there now")
+            told += [first._replace(glue=", "), *rest]
+        yield from drawing.fold(below, told, f"{below}  ")
     if detail := item.get("detail"):
         yield from drawing.fold(below, drawing.words(output.printable(str(detail))), below)
     if chain is not None:
