@@ -24,6 +24,8 @@ _AT_ONCE = 16
 """Paths that are looked at in less time than they are handed to a thread in."""
 _MANY = 2000
 """Dependencies whose parsing takes some milliseconds."""
+_LONG = 8 * dependency.MAX_PATTERN
+"""Bytes of dependencies that may take as long: an odd pattern is compiled in some 10 µs a byte."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -98,10 +100,10 @@ class Resolver:
         return directory
 
     async def dependencies(self, given: params.Dependencies, root: bytes | None) -> list[tuple[Dependency, str | None]]:
-        """As the function `dependencies`; in a thread where they are many (not a worker: those may all hang)."""
-        if len(given) <= _MANY:
-            return dependencies(given, root)
-        return await asyncio.to_thread(dependencies, given, root)
+        """As the function `dependencies`; in a thread where they take long (not a worker: those may all hang)."""
+        if len(given) > _MANY or _are_long(given):
+            return await asyncio.to_thread(dependencies, given, root)
+        return dependencies(given, root)
 
     async def scopes(self, named: Collection[bytes]) -> dict[bytes, bytes]:
         """The scope that each directory is: as `place` has it where it is here, else as it is named."""
@@ -136,6 +138,12 @@ def absolute(path: bytes, field: str) -> bytes:
             f"{field} {path[:120].decode('utf-8', 'backslashreplace')!r} is no absolute path", "send an absolute path"
         )
     return path.rstrip(b"/") or b"/"
+
+
+def _are_long(given: params.Dependencies) -> bool:
+    if len(given) * dependency.MAX_PATTERN <= _LONG:
+        return False
+    return sum(len(params.wire_dependency(one)[0]) for one in given) > _LONG
 
 
 def dependencies(given: params.Dependencies, root: bytes | None) -> list[tuple[Dependency, str | None]]:
