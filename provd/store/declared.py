@@ -6,6 +6,7 @@ Rule: for judging, what cannot be read was written just now; what changes a row 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -33,32 +34,51 @@ def is_json(raw: bytes | None) -> bool:
         return False
 
 
+def _object(name: bytes, row: bytes) -> ObjectState:
+    """The row of an object, which would be written to another one's place if it had that one's name."""
+    state = _objects(row)
+    if state.name != name:
+        raise Damaged(f"what was declared of the object {name[:80]!r} is of another one")
+    return state
+
+
+def _path(key: bytes, row: bytes) -> PathState:
+    """The same of a path by its key."""
+    state = _paths(row)
+    if keys.written_key(state.path) != key:
+        raise Damaged("what was declared of a path is of another one")
+    return state
+
+
 class Declared(History):
     """What actions declared, in one view."""
 
     def object_state(self, name: bytes) -> ObjectState:
         """What actions declared of an object."""
         data = self._get("objects", keys.object_key(name))
-        return ObjectState(name) if data is None else _objects(data)
+        return ObjectState(name) if data is None else _object(name, data)
 
     def _object_now(self, name: bytes) -> ObjectState:
         """The same for judging: with what could not be recorded, or read, which is newer than all clocks."""
         data, unwritten = self._get("objects", keys.object_key(name)), self._environment.unwritten
         lost = ObjectState(name, refused=clock.MAX_POSITION)
-        state = ObjectState(name) if data is None else self._or(_objects, data, lost)
+        state = ObjectState(name) if data is None else self._or(partial(_object, name), data, lost)
         if unwritten and not unwritten.isdisjoint((name, keys.EVERY)):
             return msgspec.structs.replace(state, refused=clock.MAX_POSITION)
         return state
 
     def path_state(self, path: bytes) -> PathState:
         """What actions declared of a path."""
-        data = self._get("written", keys.written_key(path))
-        return PathState(path) if data is None else _paths(data)
+        key = keys.written_key(path)
+        data = self._get("written", key)
+        return PathState(path) if data is None else _path(key, data)
 
     def _path_now(self, path: bytes) -> PathState:
         """The same for judging: what cannot be read was written just now."""
-        data = self._get("written", keys.written_key(path))
-        return PathState(path) if data is None else self._or(_paths, data, PathState(path, clock.MAX_POSITION))
+        key = keys.written_key(path)
+        data = self._get("written", key)
+        lost = PathState(path, clock.MAX_POSITION)
+        return PathState(path) if data is None else self._or(partial(_path, key), data, lost)
 
     def touch_of(self, path: bytes, *, structural: bool) -> Touch:
         """What may last have touched what lies at `path`: a declared write to it, a mutation that names it.
@@ -90,7 +110,7 @@ class Declared(History):
     def _written_below(self, directory: bytes) -> Iterator[PathState]:
         prefix = keys.path_key(directory.rstrip(b"/") + b"/")
         states = (
-            self._or(_paths, value, PathState(keys.written_path(key), clock.MAX_POSITION))
+            self._or(partial(_path, key), value, PathState(keys.written_path(key), clock.MAX_POSITION))
             for key, value in self._rows("written", prefix, prefix)
         )
         return (state for state in states if is_under(state.path, directory))
