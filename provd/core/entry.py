@@ -112,9 +112,9 @@ def check(entry: Entry) -> None:
     What only makes it unlike anything that is there, as a digest with other digits does, is not looked at.
     """
     check_scope(entry.id.scope)
-    positions = (entry.version, entry.renewed, entry.clock)
-    if min(positions) < 0 or max(positions) > MAX_POSITION:
-        raise ValueError("a position that is none")
+    newest = entry.renewed
+    if not 0 <= entry.clock <= newest <= MAX_POSITION or not 0 <= entry.version <= newest:
+        raise ValueError("it says that it is newer than the record that changed it last")
     for kept in entry.deps or ():
         dep, real, digest = kept.dep, kept.real, kept.digest
         name, kind = dep.name, dep.kind
@@ -128,6 +128,8 @@ def check(entry: Entry) -> None:
             check_path(real)
         if digest is not None and not is_known(digest):
             raise ValueError(f"{digest[:80]!r} is no digest")
+        if kept.proven is not None and kept.proven > newest:
+            raise ValueError("it says that it was proven after the record that changed it last")
 
 
 def _check_pattern(pattern: bytes) -> None:

@@ -7,6 +7,7 @@ held, so that no action is left without its end, and no other object or path wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -34,6 +35,22 @@ def is_json(raw: bytes | None) -> bool:
         return False
 
 
+def _object(name: bytes, row: bytes) -> ObjectState:
+    """The row of an object, which would be written to another one's place if it had that one's name."""
+    state = _objects(row)
+    if state.name != name:
+        raise Damaged(f"what was declared of the object {name[:80]!r} is of another one")
+    return state
+
+
+def _path(key: bytes, row: bytes) -> PathState:
+    """The same of a path by its key."""
+    state = _paths(row)
+    if keys.written_key(state.path) != key:
+        raise Damaged("what was declared of a path is of another one")
+    return state
+
+
 class Declared(History):
     """What actions declared, in one view."""
 
@@ -45,7 +62,7 @@ class Declared(History):
         if data is None:
             return ObjectState(name)
         lost = ObjectState(name, refused=self.head())
-        state = self._or(_objects, data, lost)
+        state = self._or(partial(_object, name), data, lost)
         if state is lost:  # who is at it is known from elsewhere, and must not be forgotten
             return msgspec.structs.replace(lost, open=tuple(a.id for a in self.actions() if name in a.objects))
         return state
@@ -54,26 +71,29 @@ class Declared(History):
         """The same for judging: with what could not be recorded, or read, which is newer than all clocks."""
         data, unwritten = self._get("objects", keys.object_key(name)), self._environment.unwritten
         lost = ObjectState(name, refused=clock.MAX_POSITION)
-        state = ObjectState(name) if data is None else self._or(_objects, data, lost)
+        state = ObjectState(name) if data is None else self._or(partial(_object, name), data, lost)
         if unwritten and not unwritten.isdisjoint((name, keys.EVERY)):
             return msgspec.structs.replace(state, refused=clock.MAX_POSITION)
         return state
 
     def path_state(self, path: bytes) -> PathState:
         """The same of a path: where that cannot be read, its last write ended at the head."""
-        data = self._get("written", keys.written_key(path))
+        key = keys.written_key(path)
+        data = self._get("written", key)
         if data is None:
             return PathState(path)
         lost = PathState(path, self.head())
-        state = self._or(_paths, data, lost)
+        state = self._or(partial(_path, key), data, lost)
         if state is lost:
             return msgspec.structs.replace(lost, open=tuple(a.id for a in self.actions() if path in a.paths))
         return state
 
     def _path_now(self, path: bytes) -> PathState:
         """The same for judging: what cannot be read was written just now."""
-        data = self._get("written", keys.written_key(path))
-        return PathState(path) if data is None else self._or(_paths, data, PathState(path, clock.MAX_POSITION))
+        key = keys.written_key(path)
+        data = self._get("written", key)
+        lost = PathState(path, clock.MAX_POSITION)
+        return PathState(path) if data is None else self._or(partial(_path, key), data, lost)
 
     def touch_of(self, path: bytes, *, structural: bool) -> Touch:
         """What may last have touched what lies at `path`: a declared write to it, a mutation that names it.
@@ -105,7 +125,7 @@ class Declared(History):
     def _written_below(self, directory: bytes) -> Iterator[PathState]:
         prefix = keys.path_key(directory.rstrip(b"/") + b"/")
         states = (
-            self._or(_paths, value, PathState(keys.written_path(key), clock.MAX_POSITION))
+            self._or(partial(_path, key), value, PathState(keys.written_path(key), clock.MAX_POSITION))
             for key, value in self._rows("written", prefix, prefix)
         )
         return (state for state in states if is_under(state.path, directory))

@@ -41,11 +41,11 @@ class After(msgspec.Struct, frozen=True, array_like=True):
 class Imported(msgspec.Struct, frozen=True, array_like=True):
     """What an imported precedent is here: its version, and the newest record of it whose evidence was taken.
 
-    That is the position `renewed` in the run `source` (log and run), and `identity` is that of its value.
+    That is the position `renewed` (-1: none) in the run `source` (log and run), and `identity` is that of its value.
     """
 
     version: Position
-    renewed: Position
+    renewed: int
     source: str = ""
     identity: bytes = b""
 

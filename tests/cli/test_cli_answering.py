@@ -128,7 +128,7 @@ def test_no_metrics_of_what_is_not_provd(cli: Cli) -> None:
 
 def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "provd.cli.processes.child.run", lambda _: 7
+        "provd.cli.processes.child.run", lambda _, **__: 7
     )  # the real one needs a process without other threads
     cli.fake.answers["daemon.hello"] = Silence()
 
@@ -138,7 +138,7 @@ def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli, monkeypatch: p
 
 
 def test_a_daemon_that_hangs_when_the_command_has_ended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.processes.child.run", lambda _: 7)
+    monkeypatch.setattr("provd.cli.processes.child.run", lambda _, **__: 7)
     greetings = iter([HELLO])
     cli.fake.answers |= {
         "daemon.hello": lambda _: next(greetings, Silence()),

@@ -305,7 +305,9 @@ def test_what_is_put_while_evidence_is_waited_for_is_not_fresh_by_what_was_read_
         await desk.store.submit(lambda writer: writer.put_entry(unproven, None, {}))
 
         def put_and_change(_barrier: int) -> None:
-            newer = msgspec.structs.replace(unproven, deps=whole.deps, version=unproven.version + 1)
+            newer = msgspec.structs.replace(
+                unproven, deps=whole.deps, version=unproven.version + 1, renewed=unproven.renewed + 1
+            )
             desk.store.submit(lambda writer: writer.put_entry(newer, None, {}))
             watch.told = [desk.mutation("x")]
             (desk.root / "f").write_text("two")

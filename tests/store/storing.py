@@ -72,7 +72,7 @@ def log_of(view: View) -> list[tuple[int, str]]:
 
 
 def entry(key: str, *deps: Kept, version: int = 5, at: int = 10, scope: bytes = SCOPE) -> Entry:
-    return Entry(EntryId(scope, key), version, version, at, deps, 0)
+    return Entry(EntryId(scope, key), version, max(version, at), at, deps, 0)
 
 
 def kept(text: bytes, real: bytes | None = None, **more: Any) -> Kept:

@@ -11,7 +11,7 @@ import pytest
 from storing import RUN, SCOPE, appending, entry, in_loop, kept, opened, put
 
 from provd.core import clock, errors
-from provd.core.entry import EntryId, Ruin
+from provd.core.entry import Entry, EntryId, Ruin
 from provd.core.facts import ObjectState, Question
 from provd.core.mutation import State
 from provd.core.records import ALL, Gap, Mutation, MutationKind
@@ -219,6 +219,33 @@ def test_a_count_of_directories_that_is_another_one_gives_no_number_twice(store:
     damage(store, "files", bytes(8), harmed.to_bytes(8, "big"))
     store.run(lambda writer: Files(writer).put(b"/r/a/b/c/f", Row(State("f", 1, 2, 3, 4))))
     assert _number(store, b"/r/a/b/c") not in used
+
+
+def test_what_has_the_name_of_another_one_was_written_just_now(store: Store) -> None:
+    def work(writer: Writer) -> None:
+        writer.put_object(ObjectState(b"o", last_end=1))
+        writer.put_path(PathState(b"/r/f", last_end=1))
+
+    store.run(work)
+    damage(store, "objects", keys.object_key(b"o"), msgspec.msgpack.encode(ObjectState(b"p", last_end=1)))
+    damage(store, "written", keys.written_key(b"/r/f"), msgspec.msgpack.encode(PathState(b"/r/g", last_end=1)))
+    with store.view() as view:
+        assert view._object_now(b"o").refused == view.touch_of(b"/r/f", structural=True).end == clock.MAX_POSITION
+        for changed in (view.object_state, view.path_state):
+            with pytest.raises(Damaged):
+                changed(b"o" if changed == view.object_state else b"/r/f")
+
+
+@pytest.mark.parametrize("field", ["clock", "version", "proven"])
+def test_nothing_of_an_entry_is_newer_than_the_record_that_changed_it_last(store: Store, field: str) -> None:
+    store.run(lambda writer: put(writer, entry("k", kept(b"/r/f", proven=9))))
+    [(key, row)] = _raw(store, "entries").items()
+    there = msgspec.msgpack.decode(row, type=Entry)
+    deps = (msgspec.structs.replace(there.deps[0], proven=11),) if there.deps else ()
+    changes: dict[str, Any] = {"deps": deps} if field == "proven" else {field: 11}
+    damage(store, "entries", key, msgspec.msgpack.encode(msgspec.structs.replace(there, **changes)))
+    with store.view() as view:
+        assert isinstance(view.entry_or_ruin(K), Ruin)
 
 
 def _raw(store: Store, table: str) -> dict[bytes, bytes]:

@@ -29,7 +29,7 @@ def waits(writer: Writer) -> None:
 @pytest.mark.parametrize(
     ("then", "rows"),
     [
-        (lambda writer: put(writer, entry("top", version=6)), 0),
+        (lambda writer: put(writer, entry("top", version=11)), 0),
         (lambda writer: put(writer, entry("top", kept(b"entry:below"))), 0),
         (lambda writer: writer.forget(TOP), 0),
         (lambda writer: put(writer, entry("other")), 2),
@@ -50,7 +50,7 @@ def test_the_rows_go_with_what_waits(then: Callable[[Writer], None], rows: int) 
 def test_who_is_another_than_who_came_waits_no_more() -> None:
     with scratch() as store:
         store.run(waits)
-        store.run(lambda writer: writer.renew_entry(entry("top", kept(b"entry:below"), version=6)))
+        store.run(lambda writer: writer.renew_entry(entry("top", kept(b"entry:below"), version=11)))
         assert store.run(lambda writer: note_imported(writer, BELOW, "made", Imported(7, 7))) == []
 
 

@@ -5,7 +5,6 @@ Rule: the same words on a terminal and through a pipe; a terminal has colours, a
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import output
@@ -263,7 +262,7 @@ def _spine() -> str:
 
 
 def _why(key: str) -> str:
-    return f"provd why {shlex.quote(output.printable(key))}"
+    return f"provd why {output.quoted(key)}"
 
 
 def _superseding(record: Json) -> str:
