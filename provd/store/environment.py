@@ -50,16 +50,10 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-_BROKEN: Final = (
-    lmdb.InvalidError,
-    lmdb.CorruptedError,
-    lmdb.PageNotFoundError,
-    lmdb.PanicError,
-)
-"""What LMDB raises of a file that is no store, or no whole one."""
-
-
-_PAGES: Final = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)
+_PAGES: Final = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.BadTxnError)
+"""What LMDB raises of a page that is not as it was written; the last where it met one before in that transaction."""
+_BROKEN: Final = (*_PAGES, lmdb.PanicError)
+"""The same of a file that is no store, or no whole one."""
 DAMAGE: Final = (lmdb.Error, Damaged)
 """What may come of a store whose pages or rows are not as they were written."""
 SAVE_REST: Final = (
@@ -73,6 +67,8 @@ _LOCK: Final = "lock.mdb"
 _LOCK_BYTES: Final = 8192
 _DIGITS: Final = 9
 """The most that a format's number has."""
+_MARKS: Final = 24
+"""Bytes of a meta page before what changes: its number and flags, LMDB's magic and version."""
 _ALMOST_NOTHING: Final = 16 * 1024 * 1024
 _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
 
@@ -92,6 +88,7 @@ class Environment:
         self._map_size = map_size
         self._file = os.path.join(directory, _DATA)
         self._identity: tuple[int, int] | None = None
+        self._head = b""
         self.set_aside: str | None = None
         self.trouble = ""
         self.unwritten: frozenset[bytes] = frozenset()
@@ -135,6 +132,7 @@ class Environment:
                 self._look_at_edges()
                 self._name_log()
                 self._identity = _identity(self._file)
+                self._head = self._read_head()
             except BaseException:
                 self.env.close()
                 raise
@@ -214,13 +212,16 @@ class Environment:
     def astray(self, *, written: bool = False) -> errors.StoreUnusable | None:
         """Why nothing more may be acknowledged: the file that is open is not the one that the next start would open.
 
-        None where it is. `written` says that the transaction in question is in that file already. A look costs a
-        microsecond.
+        None where it is. `written` says that the transaction in question is in that file already. A look costs some
+        microseconds.
         """
         try:
-            if _identity(self._file) == self._identity:
+            if _identity(self._file) != self._identity:
+                became = "another file lies there now"
+            elif (head := self._read_head()) and head != self._head:
+                became = "its head was written over"
+            else:
                 return None
-            became = "another file lies there now"
         except OSError as e:
             became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
         what = "nothing was changed"
@@ -231,6 +232,20 @@ class Environment:
             "find it",
             places.SAVE + "  # or put it back where it was",
         )
+
+    def _read_head(self) -> bytes:
+        """What LMDB looks at when it opens the file, and never writes again; nothing where that cannot be read."""
+        page = self.env.stat()["psize"]
+        try:
+            fd = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # no descriptor is left: that says nothing of the file
+            return b""
+        try:
+            return os.pread(fd, _MARKS, 0) + os.pread(fd, _MARKS, page)
+        except OSError:
+            return b""
+        finally:
+            os.close(fd)
 
     def reopen(self) -> None:
         """Closes the environment and opens it again, as after a failed sync. No transaction may be open."""

@@ -60,12 +60,17 @@ def test_what_can_be_read_of_parameters_that_do_not_fit(text: str | bytes, objec
         '{"writes":["object:bad\\udc80"]}',
         b'{"writes":["object:caf\xe9"]}',
         '{"writes":"object:x,object:y"}',
-        f'{{"writes":["object:x",{DEEP}]}}',
         '{"writes":["object:x"' + " " * misread._MOST + "]}",
     ],
 )
 def test_what_names_nothing_that_can_be_read_may_be_any_object(text: str | bytes) -> None:
     assert of_params(text) is None
+
+
+def test_what_lies_too_deep_to_be_read_hides_no_object() -> None:
+    """How deep that is differs from one Python to another."""
+    assert of_params(f'{{"writes":["object:x",{DEEP}]}}') in (None, [b"x"])
+    assert of_line(BEGIN + '{"writes":["object:x"],"meta":' + DEEP + "}}") in (None, [b"x"])
 
 
 def test_writes_that_were_decoded_are_told_in_the_same_way() -> None:
@@ -97,7 +102,6 @@ def test_what_can_be_read_of_a_line_that_is_no_request(line: str | bytes, object
     [
         BEGIN + '{"writes":["object:x"]',
         BEGIN + '{"writes":["object:x"],}}',
-        BEGIN + '{"writes":["object:x"],"meta":' + DEEP + "}}",
         str({"method": "action.begin", "params": {"writes": ["object:x"]}}),
         json.dumps(BEGIN + '{"writes":["object:x"]}}'),
         '{"method":"log.clock"}' + BEGIN,

@@ -24,8 +24,23 @@ def _replaced(directory: str) -> None:
     shutil.copytree(directory + ".moved", directory)
 
 
+def _beheaded(page: int) -> Callable[[str], None]:
+    def lose(directory: str) -> None:
+        fd = os.open(os.path.join(directory, "data.mdb"), os.O_WRONLY)
+        try:
+            os.pwrite(fd, bytes(16), page * os.sysconf("SC_PAGE_SIZE"))
+        finally:
+            os.close(fd)
+
+    return lose
+
+
 @pytest.mark.parametrize(
-    "lose", [shutil.rmtree, lambda directory: os.rename(directory, directory + ".moved"), _replaced]
+    "lose",
+    [
+        *(shutil.rmtree, lambda directory: os.rename(directory, directory + ".moved"), _replaced),
+        *(_beheaded(0), _beheaded(1)),
+    ],
 )
 def test_nothing_is_acknowledged_that_the_next_start_would_not_find(tmp_path: Any, lose: Callable[[str], Any]) -> None:
     directory = os.path.join(tmp_path, "store")
