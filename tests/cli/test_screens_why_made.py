@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import partial
 from typing import TYPE_CHECKING
 
 from screens import Desk, desk
@@ -71,7 +72,7 @@ def test_a_directory_that_is_a_member_is_the_cause_though_it_has_no_content(desk
         above = dep.partition(":")[2].partition("/")[0]
         os.mkdir(_place(desk, above))
 
-        marked, text = _told(desk, dep, lambda above=above: os.mkdir(_place(desk, f"{above}/sub")))
+        marked, text = _told(desk, dep, partial(os.mkdir, _place(desk, f"{above}/sub")))
 
         assert marked == [f"+ created {above}/sub  the first change since it was put"]
         assert _UNKNOWN not in text
