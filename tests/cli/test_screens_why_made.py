@@ -95,3 +95,18 @@ def test_the_move_of_a_directory_is_the_cause_of_what_came_in_it(desk: Desk) -> 
 
     assert marked == ["> moved w/m from m  the first change since it was put"]
     assert _UNKNOWN not in text
+
+
+def test_a_link_to_a_directory_stays_the_cause_of_members_that_no_record_names(desk: Desk) -> None:
+    desk.save("b/x.py", "one\n")
+    os.mkdir(_place(desk, "g"))
+
+    marked, _ = _told(
+        desk,
+        "glob:g/*/x.py",
+        partial(os.symlink, "../b", _place(desk, "g/l")),
+        partial(os.mkdir, _place(desk, "g/d")),
+        partial(desk.save, "g/d/x.py", "one\n"),
+    )
+
+    assert marked == ["+ created g/l  the first change since it was put"]
