@@ -342,7 +342,7 @@ def test_an_older_clock_changes_nothing(cli: RealCli) -> None:
 
     got = cli("confirm", "late", "--fetched-at", clock)
 
-    assert "was read before what stands" in got.err
+    assert "nothing was confirmed, since this reading was before what stands: version " in got.err
     assert _about(cli, "late")["clock_of_entry"] == before["clock_of_entry"]
 
 

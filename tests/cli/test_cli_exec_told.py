@@ -38,6 +38,22 @@ def test_what_was_dirty_before_is_not_told_as_its_doing(cli: RealCli) -> None:
     assert "  dirty now: " in again
 
 
+def test_what_passed_by_the_members_that_differ_is_not_what_made_their_set_dirty(cli: RealCli) -> None:
+    os.mkdir("q")
+    cli("clock")
+    cli("put", "k", "--value", "v", "--dep", "glob:q/*.rs", "--as-of-now")
+    cli.write("q/a.rs", "one\n")
+
+    beside = cli.process("exec", "--write", "q", "--", "touch", "q/b.txt").err
+    again = cli.process("exec", "--write", "q", "--", "sh", "-c", "echo two > q/a.rs").err
+    linked = cli.process("exec", "--write", ".", "--", "sh", "-c", "ln -s ../t q/l.rs; echo > t").err
+    through = cli.process("exec", "--write", ".", "--", "sh", "-c", "echo two > t").err
+
+    assert "  dirty, by nothing that was seen to change meanwhile: k\n" in beside
+    assert "dirty now" not in beside
+    assert [("  dirty now: k\n" in told) for told in (again, linked, through)] == [True, True, True]
+
+
 def test_what_no_record_tells_of_is_not_told_as_its_doing(cli: RealCli) -> None:
     cli.write("f", "one\n")
     other = os.path.join(cli.daemon.outside, "another-name")

@@ -370,6 +370,14 @@ def test_hints_speak_of_options(cli: Cli, options: list[str], item: dict[str, An
     assert ("of the wire" in out) == (item["why"] == "changed")
 
 
+@pytest.mark.parametrize("why", ["deleted", "entry-revoked"])
+def test_what_takes_no_clock_is_not_told_with_one(cli: Cli, why: str) -> None:
+    item = {"dep": "file:/f", "why": why, "hint": "put it anew, or forget it"}
+    cli.fake.answers["entry.get"] = verdict("dirty", evidence=[item])
+
+    assert "  # put it anew, with --fetched-at $c, or forget it\n" in cli("why", "k", code=1).out
+
+
 @pytest.mark.parametrize(("word", "code"), _WORDS.items())
 def test_revalidate(cli: Cli, word: str, code: int) -> None:
     cli.fake.answers["entry.revalidate"] = answer = {"key": "k", "version": 3, "verdict": verdict(word)}

@@ -392,5 +392,8 @@ def test_nothing_steers_a_terminal(cli: Cli) -> None:
 def test_an_entry_that_is_not_there_has_no_life(cli: Cli) -> None:
     cli.fake.answers["entry.get"] = verdict("unknown", why="no-entry", version=None, standing=None)
 
-    assert cli("why", "k", code=4).out.startswith("? unknown  k  (no-entry)\n")
+    out = cli("why", "k", code=4).out
+
+    assert out.startswith("? unknown  k  (no-entry)\n")
+    assert "checked" not in out, "there was nothing to check"
     assert "log.since" not in [method for method, _ in cli.fake.asked]

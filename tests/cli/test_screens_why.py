@@ -150,7 +150,7 @@ def test_born_stale_is_told_in_words(desk: Desk) -> None:
     assert told[5] == "● HH:MM:SS.mmm  AGO         put"
     assert told[8] == (
         "│   ✗ it was dirty before it was put: file:/tmp/provd-HOME0000/root/config.py"
-        " was changed between reading and remembering"
+        " differs from the digest that was given"
     )
     assert told[9:11] == ["│ where nobody is named, no action declared it", "✗ dirty    late  (changed)"]
 

@@ -218,3 +218,30 @@ def test_of_an_entry_below_that_may_have_been_born_stale_no_record_is_marked(
     assert _marked(told) == []
     assert "  through entry:below" in told.text
     assert "│   ? when entry:below became dirty the log cannot tell\n" in told.text
+
+
+def test_whether_it_was_put_or_confirmed_last_is_not_said_where_its_record_is_not_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.save("f", "one\n")
+    desk.put("k", desk.read("f"))
+    at = ["--socket", desk.daemon.socket, "--root", desk.daemon.root]
+    assert main(["confirm", "k", "--as-of-now", *at]) == 0
+    desk.save("g", "one\n")
+    capsys.readouterr()
+
+    assert main(["why", "k", *at]) == 0
+    assert " confirmed (put once, confirmed once)\n" in capsys.readouterr().out
+    monkeypatch.setattr(why, "_NEWEST", 1)
+    assert main(["why", "k", *at]) == 0
+    assert " last put or confirmed (put once, confirmed once)\n" in capsys.readouterr().out
+
+
+def test_of_a_digest_that_no_content_had_it_is_said_that_it_differs(desk: Desk) -> None:
+    desk.save("f", "one\n")
+    desk.put("k", {"dep": f"file:{desk.daemon.root}/f", "digest": f"sha256:{7:064x}"})
+
+    told = desk.pipe("why", "k")
+
+    assert f"│   ✗ {_KNOWN}file:/tmp/provd-HOME0000/root/f differs from the digest that was given\n" in told.text
+    assert "changed between" not in told.text

@@ -78,7 +78,8 @@ def confirm(
     if as_json:
         output.line_json(answer)
     else:
-        for text in (verdicts.headline(verdict, output.printable(key)), *verdicts.brief(verdict)):
+        label = output.printable(key) + (" as it was read again" if answer.get("late") else "")
+        for text in (verdicts.headline(verdict, label), *verdicts.brief(verdict)):
             output.line(text)
     for warning in _warnings(answer, again):
         output.warn(*warning)
@@ -162,7 +163,7 @@ def _warnings(answer: Json, again: Json) -> Iterator[kept.Remark]:
             "nobody said what it rests on, so it stays unknown: put it anew with --sums, --dep or --no-deps"
         )
     elif answer.get("late"):
-        yield from kept.warnings(answer, without_provenance=False)
+        yield kept.unconfirmed(answer)
     else:
         yield from kept.unproven(answer)
 

@@ -14,7 +14,7 @@ from provd.cli.words import causes, records, verdicts
 from provd.client import local_path, wire_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from provd.client import Client, WirePath
 
@@ -124,6 +124,9 @@ def _touched(key: str, dirty: dict[str, Json], changes: Changes, begun: int, see
         below = causes.key_of(item) if str(item.get("why")).startswith("entry-") else ""
         if below in dirty:
             touched = below not in seen and _touched(below, dirty, changes, begun, seen)
+        elif _all_named(item):  # what touched the set last may have passed by what is at fault
+            last = [record] if record.get("type") == "mutation" and record["seq"] >= begun else []
+            touched = _at(map(local_path, item["paths"]), [*changes.mutations, *last])
         elif record.get("type") == "action" and item.get("why") != "written":  # to declare a path changes nothing
             touched = record["seq"] >= begun and _changed(item, changes)
         else:
@@ -133,14 +136,23 @@ def _touched(key: str, dirty: dict[str, Json], changes: Changes, begun: int, see
     return verdicts.more(dirty[key]) > 0 and bool(changes.mutations)
 
 
+def _all_named(item: Json) -> bool:
+    """Whether an item of evidence names all members of its set that differ."""
+    return 0 < len(item.get("paths") or []) < concern.ALL_NAMED
+
+
 def _changed(item: Json, changes: Changes) -> bool:
     """Whether something changed at the path that an item of evidence names, above or below it."""
     there = concern.path_of(item, None)
     if there is None or not changes.mutations or there[0] == b"glob":  # its members may be links
         return bool(changes.mutations)
-    base = concern.Dependency(*there).base
-    bases = {base, os.path.realpath(base)}
-    places = [place for mutation in changes.mutations for place in records.places(mutation)]
+    return _at([concern.Dependency(*there).base], changes.mutations)
+
+
+def _at(paths: Iterable[bytes], mutations: list[Json]) -> bool:
+    """Whether one of the mutations is of one of the paths or of that to which it leads, above or below it."""
+    bases = {place for path in paths for place in (path, os.path.realpath(path))}
+    places = [place for mutation in mutations for place in records.places(mutation)]
     return any(records.overlap(place, base) for place in places for base in bases)
 
 

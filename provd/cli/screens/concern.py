@@ -24,7 +24,7 @@ Json = dict[str, Any]
 _STRUCTURAL: Final = frozenset({"created", "deleted", "moved"})
 _ASKED: Final = 64
 """Paths of which the log is asked at once; of more, the directories above them are asked for."""
-_ALL_NAMED: Final = 16
+ALL_NAMED: Final = 16
 """Members at which evidence may not name all that differ."""
 _WILD: Final = re.compile(rb"[*?\[]")
 
@@ -200,7 +200,7 @@ class Differing:
             paths = [local_path(path) for path in item.get("paths") or []]
             there = path_of(item, root)
             self.members.update(paths)
-            if there is not None and there[0] != b"file" and 0 < len(paths) < _ALL_NAMED:
+            if there is not None and there[0] != b"file" and 0 < len(paths) < ALL_NAMED:
                 self.told.add(names.named(item))
                 self._sets.append((Dependency(*there).base, paths))
 

@@ -92,6 +92,8 @@ class Timeline:
     def _word(self, record: Json) -> str:
         """What was done to it last. What this log exported may have been put at another place than it has now."""
         if not self._story.imported:
+            if not record and records.number(self._answer, "confirms"):
+                return "last put or confirmed"  # which of both it was, its record tells, that is not read any more
             return "confirmed" if record.get("confirmed") else "put"
         where = "into this log" if self._answer.get("made_here") else "elsewhere"
         return f"imported: put {where} at {output.moment(self._answer.get('at'))}"
@@ -111,7 +113,8 @@ class Timeline:
             if missed:
                 yield f"{unseen}: {_some(missed)} was changed before that, or while nobody looked"
         elif born:
-            yield f"{sure}: {_some(born)} was changed between reading and remembering"
+            what = "differs" if len(born) == 1 else "differ"
+            yield f"{sure}: {_some(born)} {what} from the digest that was given"
         if below := self._story.born_below():
             yield f"{sure}: so was {_some(below)}"
 

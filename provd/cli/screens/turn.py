@@ -6,7 +6,7 @@ Rule: no record is taken for the one that may not be it.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from provd.cli.given import names
 from provd.cli.screens import birth
@@ -16,9 +16,6 @@ from provd.cli.screens.past import Event, Past, state
 from provd.cli.screens.returns import Returns
 from provd.cli.words import causes, records, verdicts
 from provd.client import wire_path
-
-if TYPE_CHECKING:
-    pass
 
 Json = dict[str, Any]
 
@@ -127,8 +124,9 @@ class Turn:
             return min([*found, *self._causes().values()], key=lambda event: event.seq, default=None)
         if any(self._born(place) for place in self._since):
             return None
+        since = [event for place, event in self._since.items() if not self._only_leads(place)]
         early = [events[0] for place, events in self._early.items() if events and self._blames_early(place)]
-        return min([*self._since.values(), *early], key=lambda event: event.seq, default=None)
+        return min([*since, *early], key=lambda event: event.seq, default=None)
 
     def doubted(self) -> list[bytes]:
         """The places that changed since the put, of which nobody knows whether they had changed before."""
@@ -165,7 +163,7 @@ class Turn:
 
     def first(self, event: Event) -> bool:
         """Whether nothing of all that the entry rests on is known to have changed between its put and that record."""
-        earlier = [other for other in self._changes if other.seq < event.seq]
+        earlier = [other for other in self._changes if other.seq < event.seq and not self._only_way(other)]
         moved = any(other.record.get("kind") == "moved" for other in earlier)
         return len(earlier) < _COUNTED and not moved and all(other.same for other in earlier)
 
@@ -202,7 +200,8 @@ class Turn:
         """The record that made it so, of each dependency at fault of which one is known."""
         if self._found is not None:
             return self._found
-        causes = {place: self._cause(place) for place in {*self._late, *self._early}}
+        places = [place for place in {*self._late, *self._early} if not self._only_leads(place)]
+        causes = {place: self._cause(place) for place in places}
         events = sorted((event for event in causes.values() if event is not None), key=lambda event: event.seq)
         self._place_of = {event.seq: place for place, event in causes.items() if event is not None}
         found = {
@@ -230,7 +229,31 @@ class Turn:
             return self._since.get(place)
         if now is None:
             return late[-1]
-        return next((event for event in reversed(late) if self._state(event, place) == now), None)
+        left = next((event for event in reversed(late) if self._state(event, place) == now), None)
+        return late[-1] if left is None and self._opaque(late[-1], place) else left
+
+    def _opaque(self, event: Event, place: bytes) -> bool:
+        """Whether it put something there of which no record tells the content: a directory, a link, what lies in one.
+
+        Nothing was there before, and it came last: whatever is there now came with it, or changed after it.
+        """
+        came_with = event.record.get("kind") == "moved" and event.record.get("size") is None
+        return (came_with or _made(event.record)) and self._state(event, place) is None
+
+    def _only_way(self, event: Event) -> bool:
+        """Whether a mutation made only directories on the way to what is at fault."""
+        return _made(event.record) and all(map(self._only_leads, self._named(event.record)))
+
+    def _only_leads(self, place: bytes) -> bool:
+        """Whether it is a directory that was made above what is at fault, of which a record of its own tells.
+
+        Of what has none, the directory may be the cause: it may be a link, or have been filled before it was watched.
+        """
+        events = (*self._early.get(place, ()), *self._late.get(place, ()))
+        if place in self.members or not events or not all(_made(event.record) for event in events):
+            return False
+        below = (member for member in self.members if records.is_below(member, place))
+        return any(self._early.get(member) or self._late.get(member) for member in below)
 
     def _came_and_went(self, place: bytes, late: deque[Event]) -> bool:
         """Whether what is not named as differing is not there, as perhaps it was not when it was put."""
@@ -282,6 +305,8 @@ class Turn:
         early = event.seq < self._position
         was = (self._at_clock if early else self._at_put).get(place)
         same = event.same and place == next(iter(self._named(event.record)), b"")
+        if now == ABSENT and (late := self._late.get(place)) and self._state(late[-1], place) == ABSENT:
+            same = True  # the directory above went after it
         if now is not None and now in {kept, was}:
             self._restore(place, early=early, exact=now == kept)
         elif held is not None and not held.touched:
@@ -341,6 +366,11 @@ def _note(events: deque[Event], event: Event, *, same: bool) -> None:
         events.remove(event)
     elif not same and event not in events:
         events.append(event)
+
+
+def _made(record: Json) -> bool:
+    """Whether it is the making of what has no content of its own: a directory, or a link."""
+    return record.get("kind") == "created" and record.get("size") is None and record.get("digest") is None
 
 
 def _comparable(digest: str | None) -> bool:

@@ -43,7 +43,7 @@ def account(
     facts = {
         "standing": verdict.get("standing"),
         "version": verdict.get("version"),
-        "checked": verdict.get("checked"),
+        "checked": None if verdict.get("why") == "no-entry" else verdict.get("checked"),  # there was nothing to check
         "as of": verdict.get("clock"),
         "ignored": verdict.get("ignored"),
     }

@@ -70,6 +70,8 @@ _UNREAD: Final = frozenset({"unproven", "unreadable"})
 _ENTRY: Final = frozenset({"entry-missing", "entry-dirty", "entry-unknown"})
 _OPEN: Final = re.compile(r"end action (\d+), ")
 """How the daemon says that a write goes on."""
+_OR_FORGET: Final = ", or forget it"
+"""How the daemon's hints name the other way out."""
 _FEW: Final = 3
 """Places without permission that one hint names."""
 _NAMED: Final = 10
@@ -140,7 +142,10 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
             return put_first([key])
         return steps.pasteable(told, f"provd why {output.quoted(key)}")
     command = _NEXT.get(why, steps.MORE)
-    return steps.pasteable(f"{told}, with --fetched-at $c" if command == _CLOCK and told else told, command)
+    if command == _CLOCK and told:
+        anew, forget, _ = told.partition(_OR_FORGET)  # that needs no clock
+        told = f"{anew}, with --fetched-at $c{forget}"
+    return steps.pasteable(told, command)
 
 
 def put_first(keys: Sequence[str]) -> str:

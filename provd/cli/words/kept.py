@@ -107,11 +107,22 @@ def _stands(answer: Json) -> tuple[str, str]:
 
 def _late(answer: Json) -> str:
     version, _ = _stands(answer)
+    told = f"this value was archived and provd get does not show it, since it {_why_late(answer, 'was read before')}"
+    return f"{told}: version {version} stands"
+
+
+def unconfirmed(answer: Json) -> Remark:
+    """That a confirmation changed nothing, since it came late: the same value stands as it did."""
+    version, verdict = _stands(answer)
+    told = f"nothing was confirmed, since this reading {_why_late(answer, 'was before')}: version {version} stands"
+    return Remark(told + (f" ({verdict})" if verdict else ""), hints.LOOK_AGAIN)
+
+
+def _why_late(answer: Json, before: str) -> str:
     born = answer.get("verdict") or {}
-    reason = "was read before what stands"
     if isinstance(born, dict) and born.get("verdict") != "fresh":
-        reason = f"is {born.get('verdict')} ({born.get('why')})"
-    return f"this value was archived and provd get does not show it, since it {reason}: version {version} stands"
+        return f"is {born.get('verdict')} ({born.get('why')})"
+    return f"{before} what stands"
 
 
 def _evidence(answer: Json) -> dict[str, Json]:
