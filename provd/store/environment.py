@@ -89,6 +89,7 @@ class Environment:
         self._file = os.path.join(directory, _DATA)
         self._identity: tuple[int, int] | None = None
         self._head = b""
+        self._page = 0
         self.set_aside: str | None = None
         self.trouble = ""
         self.unwritten: frozenset[bytes] = frozenset()
@@ -132,6 +133,7 @@ class Environment:
                 self._look_at_edges()
                 self._name_log()
                 self._identity = _identity(self._file)
+                self._page = int(self.env.stat()["psize"])
                 self._head = self._read_head()
             except BaseException:
                 self.env.close()
@@ -235,13 +237,12 @@ class Environment:
 
     def _read_head(self) -> bytes:
         """What LMDB looks at when it opens the file, and never writes again; nothing where that cannot be read."""
-        page = self.env.stat()["psize"]
         try:
             fd = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # no descriptor is left: that says nothing of the file
             return b""
         try:
-            return os.pread(fd, _MARKS, 0) + os.pread(fd, _MARKS, page)
+            return os.pread(fd, _MARKS, 0) + os.pread(fd, _MARKS, self._page)
         except OSError:
             return b""
         finally:
