@@ -119,7 +119,7 @@ def test_the_same_program_checks_the_settings_at_a_reload(name: str) -> None:
     text = units.rendered(unitfiles.read(name), Plan(("/a b/$x/python", "-m", "provd", "run", "--state", "/s"), {}))
 
     reload = [line.partition("=")[2] for line in text.split("\n") if line.startswith("ExecReload=")]
-    assert reload == [':"/a b/$x/python" -m provd config check', "kill -HUP $MAINPID"]
+    assert reload == [':"/a b/$x/python" -m provd config check --quiet', "kill -HUP $MAINPID"]
 
 
 def test_an_override_replaces_the_command() -> None:
