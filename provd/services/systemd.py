@@ -6,6 +6,7 @@ lingering is never switched on unasked.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import re
@@ -29,6 +30,10 @@ _BOOTED: Final = "/run/systemd/system"
 """What sd_booted(3) looks at."""
 _LINGERING: Final = "/var/lib/systemd/linger"
 _ASKED: Final = "LoadState,FragmentPath,DropInPaths,UnitFileState,ActiveState,MainPID"
+
+_ERROR: Final = "provd: "
+"""How the line begins with which provd ends."""
+_WAY: Final = re.compile(r"\s+(?:next|or): (.+)")
 
 
 class Systemd:
@@ -273,14 +278,17 @@ class Systemd:
             if self.user is None:
                 self.check()  # it may be the manager that is not there
             read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
-            lines = self._runner([*read, f"--since=@{begun}", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
-            said = " / ".join(line.strip() for line in lines)
-            hint = f"{' '.join(read)} -n 50" if said else self._hand("status", self.name)
+            lines = self._runner([*read, f"--since=@{begun}", "-n20", "-ocat", "--no-pager"], QUICK).out.splitlines()
+            hint = f"{' '.join(read)} -n 50" if lines else self._hand("status", self.name)
             if "masked" in ran.said:
                 hint = self._hand("unmask", self.name)
-            logged = f"; it logged: {said}" if said else ""
+            why, ways = _own_error(lines)
+            if not why:
+                said = " / ".join(line.strip() for line in lines[-5:])
+                why = ran.said + (f"; it logged: {said}" if said else "")
             raise ServiceError(
-                f"systemd could not {verb} {self.name}: {ran.said}{logged}", self._as_root(verb, self.name) or hint
+                f"systemd could not {verb} {self.name}: {why}",
+                self._as_root(verb, self.name) or "\n".join([*ways, hint]),
             )
 
     def _must(self, *words: str) -> None:
@@ -299,6 +307,18 @@ class Systemd:
     def _as_root(self, verb: str, *words: str) -> str:
         """What to do where a unit of the system is not this user's to tell; empty where it is."""
         return "" if self.user is None or os.geteuid() == 0 else f"sudo {self._hand(verb, *words)}"
+
+
+def _own_error(lines: list[str]) -> tuple[str, list[str]]:
+    """The last error that provd ended with, and the next steps that it named, out of a log; empty where there is none.
+
+    Beside it all that systemd says of a failed start says nothing.
+    """
+    at = max((number for number, line in enumerate(lines) if line.startswith(_ERROR)), default=None)
+    if at is None:
+        return "", []
+    following = itertools.takewhile(bool, map(_WAY.match, lines[at + 1 :]))
+    return lines[at].removeprefix(_ERROR), [way[1] for way in following if way is not None]
 
 
 def is_instance(user: str) -> bool:
