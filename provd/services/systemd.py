@@ -156,9 +156,9 @@ class Systemd:
         self._check_program(plan)
         texts = self.texts(plan, template)
         for path, text in texts.items():
-            owned.check_place(path, text, self._advice())
+            owned.check_place(path, text, self._advice)
         if self.user is not None and self._override() not in texts:
-            owned.check(self._override(), self._advice())
+            owned.check(self._override(), self._advice)
 
     def texts(self, plan: Plan, template: str) -> dict[str, str]:
         """What is written, by file; raises ServiceError where it cannot be said in a unit."""
@@ -193,11 +193,19 @@ class Systemd:
             self.restart()
             yield f"restarted {self.name}"
 
-    def _advice(self) -> str:
-        return f"move it away, or put your changes into a drop-in ({self._hand('edit', self.name)})"
+    def _advice(self, path: str) -> str:
+        shown = owned.difference(self._print(), path, "move that file away, then install again")
+        return f"{shown}\n{self._hand('edit', self.name)}  # keeps your changes in a file beside it"
+
+    def _left(self, path: str) -> str:
+        return owned.difference(self._print(), path, "remove that file yourself if it is not wanted")
+
+    def _print(self) -> str:
+        """The command that prints what is written."""
+        return "provd service print" + (f" --system --user {self.user}" if self.user is not None else "")
 
     def _write(self, plan: Plan, template: str) -> Iterator[str]:
-        advice = self._advice()
+        advice = self._advice
         texts = self.texts(plan, template)
         for path, text in texts.items():
             if owned.replace(path, text, advice):
@@ -213,7 +221,7 @@ class Systemd:
         self.check()
         file = self.file
         mine = [self._override()] if self.user is not None else [file]
-        advice = "remove it yourself if it is not wanted"
+        advice = self._left
         for path in (file, *mine):
             owned.check(path, advice)
         if os.path.exists(file):
