@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -72,6 +73,25 @@ def test_a_store_that_was_moved_under_the_daemon(own: Workspace) -> None:
     assert set(found) == {"store.astray"}
     assert found["store.astray"]["next"].endswith("  # or put it back")
     assert news(own.daemon) == {}
+
+
+def test_a_store_that_was_opened_again_after_a_failed_write(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign = os.path.join(home.home, "sign")
+    fails = "os.unlink(sign) or (_ for _ in ()).throw(OSError(5, 'Input/output error'))"
+    point = f"lambda name: {fails} if name == 'commit.before' and os.path.exists(sign) else usual(name)"
+    once = f"import os; from provd import faults; sign = {sign!r}; usual = faults.point; faults.point = {point}"
+    changed(home, monkeypatch, once).start().scanned()
+    with open(sign, "wb"):
+        pass
+    with contextlib.suppress(RpcError):  # whether it was carried out again alone, or refused
+        home.rpc("entry.put", key="k", value=1, deps=[], scope="global")
+
+    found = news(home)
+
+    assert not os.path.exists(sign)
+    assert set(found) == {"store.reopened"}
+    assert "opened again 1 time " in found["store.reopened"]["what"]
+    home.rpc("entry.put", key="k", value=1, deps=[], scope="global")
 
 
 def test_a_root_whose_rules_leave_all_out(own: Workspace) -> None:
