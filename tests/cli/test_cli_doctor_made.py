@@ -104,6 +104,28 @@ def test_a_root_whose_rules_leave_all_out(own: Workspace) -> None:
     assert found["root.ignored"]["next"].startswith(f"provd watch add {own.root} --ignore .git/")
 
 
+def test_a_root_that_is_scanned_for_long(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon's clock is behind while the root is added, and the scan goes on as long as the sign is there."""
+    sign, root = os.path.join(home.home, "sign"), home.root
+    behind = "now = time.time_ns; time.time_ns = lambda: now() - 600 * 10**9 * os.path.exists(sign)"
+    held = "itertools.takewhile(lambda _: os.path.exists(sign), iter(lambda: time.sleep(0.01), 0))"
+    slow = f"InotifyWatcher.add = lambda *a: (g := add(*a)) and itertools.chain(itertools.islice(g, 1), {held}, g)"
+    imports = "import itertools, os, time; from provd.watch.inotify import InotifyWatcher; add = InotifyWatcher.add"
+    home.roots = []
+    changed(home, monkeypatch, f"{imports}; sign = {sign!r}; {behind}; {slow}").start()
+    with open(sign, "wb"):
+        pass
+    home.rpc("root.add", path=root, wait=False)
+    found = news(home)
+
+    os.unlink(sign)
+    home.scanned()
+
+    assert set(found) == {"root.scanning", "clock.set"}
+    assert f"{root} is being scanned since 10 min" in found["root.scanning"]["what"]
+    assert news(home) == {}
+
+
 def test_a_root_that_gets_no_watch(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = "lambda *_: (_ for _ in ()).throw(OSError(28, 'No space left on device'))"
     changed(home, monkeypatch, f"from provd.watch.syscalls import Kernel; Kernel.add = {nothing}").start()
