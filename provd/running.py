@@ -219,8 +219,7 @@ class Running:
     async def _settle(self) -> None:
         """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
         try:
-            if (migrated := self._store.migrated()) is not None:
-                log.info("the store was migrated, and the old one is kept for now", **migrated)
+            migrated = self._store.migrated()
             gone = await settle(self._store, self._run)
         except Exception as e:  # noqa: BLE001  it is kept, whatever happened to what was read
             log.warning("the old store is kept", reason=str(e))
@@ -228,6 +227,7 @@ class Running:
             if gone is not None:
                 log.info("the store of the older format was removed", kept=gone)
             elif migrated is not None:
+                log.info("the store was migrated, and the old one is kept for now", **migrated)
                 await prove_in_time(self._store, self._run)
 
 

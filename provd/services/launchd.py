@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from provd.services.base import Kind
     from provd.services.runner import Runner
 
-_ADVICE: Final = "move it away, then: provd service install"
 _END_S: Final = 30.0
 _NAP_S: Final = 0.1
 _PID: Final = re.compile(r"^\s*pid = ([0-9]+)$", re.MULTILINE)
@@ -105,7 +104,7 @@ class Launchd:
     def prepare(self, plan: Plan) -> None:
         """Raises ServiceError where `install` would refuse; changes nothing, so a daemon that runs is left alone."""
         self.check()
-        owned.check_place(self.file, self.text(plan), _ADVICE)
+        owned.check_place(self.file, self.text(plan), _advice)
 
     def install(self, plan: Plan, *, anew: bool = False) -> Iterator[str]:
         """Writes the agent and starts it; `anew` restarts it even where nothing changed. Yields what was done.
@@ -115,7 +114,7 @@ class Launchd:
         self.prepare(plan)
         with usable():
             os.makedirs(os.path.dirname(self.log), exist_ok=True)  # launchd makes no directory for a log
-        changed = owned.replace(self.file, self.text(plan), _ADVICE)
+        changed = owned.replace(self.file, self.text(plan), _advice)
         if changed:
             yield f"wrote {self.file}"
         if changed and self._loaded():
@@ -130,12 +129,12 @@ class Launchd:
 
     def uninstall(self) -> Iterator[str]:
         """Ends the agent and removes its file. Yields what was done. Raises ServiceError."""
-        owned.check(self.file, _ADVICE)
+        owned.check(self.file, _advice)
         self.check()
         if self._loaded():
             self.stop()
             yield f"stopped {self.name}"
-        if owned.remove(self.file, _ADVICE):
+        if owned.remove(self.file, _advice):
             yield f"removed {self.file}"
 
     def start(self, timeout: float = SLOW) -> None:
@@ -166,3 +165,7 @@ class Launchd:
         if ran.code:
             command = f"launchctl {' '.join(words)}"
             raise ServiceError(f"{command} failed: {ran.said}", f"{command}  # by hand")
+
+
+def _advice(path: str) -> str:
+    return owned.difference("provd service print", path, "move that file away, then do this again")

@@ -9,12 +9,16 @@ import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from typing import Final
 
 from provd.ownfile import NotAFile, open_file
+from provd.quoting import quoted
 from provd.services.base import ServiceError
 from provd.umask import usable
 
+Advice = Callable[[str], str]
+"""What to do about a file, by its path, that is not provd's to replace or remove."""
 _MARK: Final = re.compile(
     r"\A(?P<head>.*?)[^\n]*Written by provd service install \((?P<sum>[0-9a-f]{16})\)[^\n]*\n", re.DOTALL
 )
@@ -44,6 +48,11 @@ def untouched(text: str) -> bool:
     return found is not None and found["sum"] == _sum(found["head"] + text[found.end() :])
 
 
+def difference(printing: str, path: str, then: str) -> str:
+    """The command that shows what somebody changed in a file; `printing` prints what provd would write there."""
+    return f"{printing} | diff - {quoted(path)}  # shows the difference; {then}"
+
+
 def read(path: str) -> str | None:
     """The text of a file; None where there is none. Raises ServiceError."""
     try:
@@ -59,14 +68,14 @@ def read(path: str) -> str | None:
         raise ServiceError(f"cannot read {path}: {error.strerror}", "look at what stands there") from None
 
 
-def check(path: str, advice: str) -> None:
+def check(path: str, advice: Advice) -> None:
     """Raises ServiceError where a file is there that is not provd's to replace or remove."""
     text = read(path)
     if text is not None and not untouched(text):
-        raise ServiceError(f"{path} was not written by provd service install, or was changed since", advice)
+        raise ServiceError(f"{path} was not written by provd service install, or was changed since", advice(path))
 
 
-def check_place(path: str, text: str, advice: str) -> None:
+def check_place(path: str, text: str, advice: Advice) -> None:
     """Raises ServiceError where `replace` would refuse, as far as that can be seen without writing."""
     if read(path) == text:
         return
@@ -78,7 +87,7 @@ def check_place(path: str, text: str, advice: str) -> None:
         raise ServiceError(f"cannot write {path}: {above} is no directory that can be written", _WHO)
 
 
-def replace(path: str, text: str, advice: str) -> bool:
+def replace(path: str, text: str, advice: Advice) -> bool:
     """Writes the file whole; false where it already says this. Raises ServiceError."""
     if read(path) == text:
         return False
@@ -100,7 +109,7 @@ def replace(path: str, text: str, advice: str) -> bool:
     return True
 
 
-def remove(path: str, advice: str) -> bool:
+def remove(path: str, advice: Advice) -> bool:
     """Removes the file; false where there was none. Raises ServiceError."""
     check(path, advice)
     try:

@@ -6,6 +6,7 @@ lingering is never switched on unasked.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import re
@@ -29,6 +30,10 @@ _BOOTED: Final = "/run/systemd/system"
 """What sd_booted(3) looks at."""
 _LINGERING: Final = "/var/lib/systemd/linger"
 _ASKED: Final = "LoadState,FragmentPath,DropInPaths,UnitFileState,ActiveState,MainPID"
+
+_ERROR: Final = "provd: "
+"""How the line begins with which provd ends."""
+_WAY: Final = re.compile(r"\s+(?:next|or): (.+)")
 
 
 class Systemd:
@@ -151,9 +156,9 @@ class Systemd:
         self._check_program(plan)
         texts = self.texts(plan, template)
         for path, text in texts.items():
-            owned.check_place(path, text, self._advice())
+            owned.check_place(path, text, self._advice)
         if self.user is not None and self._override() not in texts:
-            owned.check(self._override(), self._advice())
+            owned.check(self._override(), self._advice)
 
     def texts(self, plan: Plan, template: str) -> dict[str, str]:
         """What is written, by file; raises ServiceError where it cannot be said in a unit."""
@@ -188,11 +193,19 @@ class Systemd:
             self.restart()
             yield f"restarted {self.name}"
 
-    def _advice(self) -> str:
-        return f"move it away, or put your changes into a drop-in ({self._hand('edit', self.name)})"
+    def _advice(self, path: str) -> str:
+        shown = owned.difference(self._print(), path, "move that file away, then install again")
+        return f"{shown}\n{self._hand('edit', self.name)}  # keeps your changes in a file beside it"
+
+    def _left(self, path: str) -> str:
+        return owned.difference(self._print(), path, "remove that file yourself if it is not wanted")
+
+    def _print(self) -> str:
+        """The command that prints what is written."""
+        return "provd service print" + (f" --system --user {self.user}" if self.user is not None else "")
 
     def _write(self, plan: Plan, template: str) -> Iterator[str]:
-        advice = self._advice()
+        advice = self._advice
         texts = self.texts(plan, template)
         for path, text in texts.items():
             if owned.replace(path, text, advice):
@@ -208,7 +221,7 @@ class Systemd:
         self.check()
         file = self.file
         mine = [self._override()] if self.user is not None else [file]
-        advice = "remove it yourself if it is not wanted"
+        advice = self._left
         for path in (file, *mine):
             owned.check(path, advice)
         if os.path.exists(file):
@@ -273,14 +286,17 @@ class Systemd:
             if self.user is None:
                 self.check()  # it may be the manager that is not there
             read = ["journalctl", *(["--user"] if self.user is None else []), "-u", self.name]
-            lines = self._runner([*read, f"--since=@{begun}", "-n5", "-ocat", "--no-pager"], QUICK).out.splitlines()
-            said = " / ".join(line.strip() for line in lines)
-            hint = f"{' '.join(read)} -n 50" if said else self._hand("status", self.name)
+            lines = self._runner([*read, f"--since=@{begun}", "-n20", "-ocat", "--no-pager"], QUICK).out.splitlines()
+            hint = f"{' '.join(read)} -n 50" if lines else self._hand("status", self.name)
             if "masked" in ran.said:
                 hint = self._hand("unmask", self.name)
-            logged = f"; it logged: {said}" if said else ""
+            why, ways = _own_error(lines)
+            if not why:
+                said = " / ".join(line.strip() for line in lines[-5:])
+                why = ran.said + (f"; it logged: {said}" if said else "")
             raise ServiceError(
-                f"systemd could not {verb} {self.name}: {ran.said}{logged}", self._as_root(verb, self.name) or hint
+                f"systemd could not {verb} {self.name}: {why}",
+                self._as_root(verb, self.name) or "\n".join([*ways, hint]),
             )
 
     def _must(self, *words: str) -> None:
@@ -299,6 +315,18 @@ class Systemd:
     def _as_root(self, verb: str, *words: str) -> str:
         """What to do where a unit of the system is not this user's to tell; empty where it is."""
         return "" if self.user is None or os.geteuid() == 0 else f"sudo {self._hand(verb, *words)}"
+
+
+def _own_error(lines: list[str]) -> tuple[str, list[str]]:
+    """The last error that provd ended with, and the next steps that it named, out of a log; empty where there is none.
+
+    Beside it all that systemd says of a failed start says nothing.
+    """
+    at = max((number for number, line in enumerate(lines) if line.startswith(_ERROR)), default=None)
+    if at is None:
+        return "", []
+    following = itertools.takewhile(bool, map(_WAY.match, lines[at + 1 :]))
+    return lines[at].removeprefix(_ERROR), [way[1] for way in following if way is not None]
 
 
 def is_instance(user: str) -> bool:

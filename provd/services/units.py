@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from provd.services.base import Plan
 
-_CHECK: Final = " config check"
+_CHECK: Final = " config check --quiet"
 """What the shipped units run first at a reload."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.,:=@+-]+\Z")
 _ODD_PROGRAM: Final = re.compile(r"[\x00-\x1f\x7f\"'\\]")

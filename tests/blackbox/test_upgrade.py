@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import lmdb
 import pytest
+from changes import until
 from old_stores import RELEASED, bring, daemon_in, new_home, rows_of
 from support import HANG, SHOWN, Daemon, Json, Workspace, records_since, shown
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OBJECTS: Final = {"object": ("unknown", "gap"), "written": ("dirty", "written"), "open": ("dirty", "written")}
+KEPT: Final = "the old one is kept"
 POINTS: Final = ("migrate.copied", "migrate.kept", "migrate.before", "migrate.after")
 
 
@@ -162,8 +164,10 @@ def test_the_old_store_is_kept_as_it_was_until_a_second_start_found_the_new_one_
     assert rows_of(old.kept) == before
     assert os.stat(old.kept).st_mode & 0o777 == 0o700
     assert os.stat(f"{old.kept}/data.mdb").st_mode & 0o777 == 0o600
+    until(lambda: KEPT in old.daemon.said(), old.home, old.daemon.process)
     old.daemon.restart()
     until_settled(old.daemon)
+    assert KEPT not in old.daemon.said(), "it goes in this run"
     assert sorted(os.listdir(f"{old.home}/state")) == ["lock", "store"]
     everything_is_there(old)
 

@@ -75,12 +75,25 @@ def test_check_needs_no_daemon_and_tells_each_mistake_on_a_line(cli: Cli, monkey
         ":2: log.max_record: there is no such key, did you mean log.max_records?",
         ":3: log.max_age_days: wanted is an integer, 1 to 100000; there stands 0",
     ]
-    assert got.err == ""
+    assert got.err == f"  next: provd config show  # lists the keys: correct {path}, then check it again\n"
     told = cli("config", "check", "--json", code=1).json
     assert [mistake["line"] for mistake in told["mistakes"]] == [2, 3]
     _write(cli, "[log]\nmax_records = 1000\n")
     got = cli("config", "check")
     assert (got.out, got.err) == ("", f"{path}: nothing wrong\n")
+
+
+def test_a_quiet_check_says_mistakes_and_nothing_else(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit runs it at each reload, and whatever it says is logged as an error."""
+    _no_daemon(monkeypatch)
+    absent = cli("config", "check", "--quiet")
+    path = _write(cli, "[log]\nmax_records = 1000\n")
+    right = cli("config", "check", "-q")
+    _write(cli, "[log]\nmax = 1\n")
+    wrong = cli("config", "check", "-q", code=1)
+
+    assert (absent.out, absent.err, right.out, right.err, wrong.err) == ("", "", "", "", "")
+    assert f"{path}:2: log.max: there is no such key" in wrong.out
 
 
 def test_check_finds_a_root_that_is_not_there(cli: Cli) -> None:
@@ -161,6 +174,7 @@ def test_show_of_a_wrong_file_tells_what_holds_and_what_is_wrong(cli: Cli, monke
     got = cli("config", "show", code=1)
     assert "log.max_records     5000" in got.out
     assert "config.toml:3: log.max: there is no such key" in got.err
+    assert "\n  next: provd config check  # when " in got.err
 
 
 def test_reload(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

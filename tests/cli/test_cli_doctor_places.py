@@ -78,6 +78,14 @@ def test_a_unit_that_is_well(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) ->
     assert "provd.service is active, and starts by itself" in doctor.screen(code=0).out
 
 
+def test_an_agent_of_launchd_that_is_well_is_no_finding(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with its user's session, as agents do: there is nothing like lingering to be switched on."""
+    agent = _unit(manager="launchd", name="provd", file="/u/Library/LaunchAgents/provd.plist", linger=False)
+    monkeypatch.setattr(services, "found", lambda: agent)
+
+    assert "provd is active, and starts by itself" in doctor.screen(code=0).out
+
+
 def test_a_unit_whose_manager_cannot_be_asked_is_no_finding(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     unasked: Json = {"active": "unknown", "enabled": None, "pid": None, "linger": None}
     monkeypatch.setattr(services, "found", lambda: _unit(**unasked))

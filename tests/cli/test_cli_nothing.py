@@ -48,6 +48,13 @@ def test_an_unwatched_directory_has_keys_of_its_own(cli: RealCli, other: str, mo
     assert cli("get", "summary").out.strip() == "of the root"
 
 
+def test_to_revalidate_what_is_not_there_names_the_place_and_the_next_step(cli: RealCli) -> None:
+    done = cli("revalidate", "nope", code=4)
+
+    assert "no-entry" in done.out
+    assert done.err.startswith(f"no entry nope in {cli.root}\n  next: provd ls --root {cli.root}  # ")
+
+
 def test_a_put_in_a_directory_that_is_not_watched_says_so(
     cli: RealCli, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,8 +194,13 @@ def test_a_unit_that_somebody_changed_is_left_alone(managed: Home) -> None:
     done = managed.provd("service", "install", "--root", managed.root, code=5)
 
     assert "was not written by provd service install, or was changed since" in done.err
-    assert "systemctl --user edit provd.service" in done.err
-    assert "was changed since" in managed.provd("service", "uninstall", code=5).err
+    shows = f"  next: provd service print | diff - {managed.unit}  # "
+    assert f"\n{shows}" in done.err
+    assert "\n  or: systemctl --user edit provd.service  # " in done.err
+    assert text == managed.provd("service", "print").out + "# mine\n"
+    left = managed.provd("service", "uninstall", code=5).err
+    assert "was changed since" in left
+    assert f"\n{shows}" in left
     assert _read(managed.unit) == text
     assert managed.told() == ["enable", "start"]
 

@@ -122,7 +122,7 @@ def test_one_is_no_plural(doctor: Doctor) -> None:
     assert "1 audit of 1 file found 1 mismatch" in told
     assert "log 1 record, " in told
     assert "1 path known" in told
-    assert "1 record, " in " ".join(doctor.screen(code=0).out.split())
+    assert "1 record, " in " ".join(doctor.screen().out.split())
     assert not re.search(r"\b1 (records|paths|files|mismatches|questions|audits)\b", told)
 
 

@@ -100,12 +100,28 @@ def test_a_unit_of_the_system_is_roots(system: str, monkeypatch: pytest.MonkeyPa
     assert os.listdir(system) == []
 
 
-def test_what_the_journal_says_is_the_reason() -> None:
-    notes = Notes(start=Ran(1, err="Job failed"), journalctl=Ran(0, "provd: wrong\n  next: right\n"))
+_SAID = "Starting it\nprovd: a: no such key\n  next: provd config check  # lists\n  or: provd b\nexited, status=5\n"
 
-    with pytest.raises(
-        ServiceError, match=r"start provd.service: Job failed; it logged: provd: wrong / next: right"
-    ) as caught:
+
+def test_the_error_that_provd_ended_with_is_the_reason_and_has_the_next_step() -> None:
+    notes = Notes(start=Ran(1, err="Job failed, see there"), journalctl=Ran(0, f"provd: of before\n{_SAID}Stopped\n"))
+
+    with pytest.raises(ServiceError) as caught:
+        Systemd(notes).start()
+
+    assert caught.value.message == "systemd could not start provd.service: a: no such key"
+    assert caught.value.hint.split("\n") == [
+        "provd config check  # lists",
+        "provd b",
+        "journalctl --user -u provd.service -n 50",
+    ]
+
+
+def test_without_such_an_error_it_is_what_the_journal_has_last() -> None:
+    lines = "".join(f"line {number}\n" for number in range(9))
+    notes = Notes(start=Ran(1, err="Job failed"), journalctl=Ran(0, lines))
+
+    with pytest.raises(ServiceError, match=r"Job failed; it logged: line 4 / line 5 / .* / line 8") as caught:
         Systemd(notes).start()
 
     assert caught.value.hint == "journalctl --user -u provd.service -n 50"

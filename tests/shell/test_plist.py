@@ -168,8 +168,9 @@ def test_a_foreign_agent_is_left_alone(mac: Mac) -> None:
         file.write("mine")
 
     for act in (agent.install(_PLAN), agent.uninstall()):
-        with pytest.raises(ServiceError, match="was not written by provd"):
+        with pytest.raises(ServiceError, match="was not written by provd") as caught:
             list(act)
+        assert caught.value.hint.startswith(f"provd service print | diff - {agent.file}  # ")
     assert owned.read(agent.file) == "mine"
     assert mac.told == []
 

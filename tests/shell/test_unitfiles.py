@@ -57,7 +57,7 @@ def test_what_a_service_of_provd_is(name: str) -> None:
     assert keys["ExecStart"].endswith("/bin/provd run")
     reload = re.findall(r"^ExecReload=(.*)$", unitfiles.read(name), re.MULTILINE)
     # One after the other: where the file has mistakes the first fails, and with it the reload.
-    assert reload == [f"{keys['ExecStart'].removesuffix(' run')} config check", "kill -HUP $MAINPID"]
+    assert reload == [f"{keys['ExecStart'].removesuffix(' run')} config check --quiet", "kill -HUP $MAINPID"]
 
 
 def test_the_units_of_users_and_system_differ_only_in_what_a_user_may_not() -> None:

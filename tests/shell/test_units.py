@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _TEMPLATE = "[Unit]\nDescription=d\n[Service]\nExecStart=%h/.local/bin/provd run\nType=notify\n"
 
 
+def _advice(path: str) -> str:
+    return f"look at {path}"
+
+
 def _line(*words: str) -> str:
     return units.command_line(["/p", *words])
 
@@ -119,7 +123,7 @@ def test_the_same_program_checks_the_settings_at_a_reload(name: str) -> None:
     text = units.rendered(unitfiles.read(name), Plan(("/a b/$x/python", "-m", "provd", "run", "--state", "/s"), {}))
 
     reload = [line.partition("=")[2] for line in text.split("\n") if line.startswith("ExecReload=")]
-    assert reload == [':"/a b/$x/python" -m provd config check', "kill -HUP $MAINPID"]
+    assert reload == [':"/a b/$x/python" -m provd config check --quiet', "kill -HUP $MAINPID"]
 
 
 def test_an_override_replaces_the_command() -> None:
@@ -152,7 +156,7 @@ def _any_umask() -> object:
 def test_a_directory_that_was_made_for_it_can_be_used(tmp_path: Path) -> None:
     os.umask(0o777)
 
-    owned.replace(str(tmp_path / "new.d" / "unit"), owned.marked("one\n"), "advice")
+    owned.replace(str(tmp_path / "new.d" / "unit"), owned.marked("one\n"), _advice)
 
     assert stat.S_IMODE(os.stat(tmp_path / "new.d").st_mode) == 0o700
 
@@ -161,19 +165,19 @@ def test_a_directory_that_was_made_for_it_can_be_used(tmp_path: Path) -> None:
 def test_writing_is_whole_and_said_once(tmp_path: Path) -> None:
     path = str(tmp_path / "new.d" / "unit")
 
-    assert owned.replace(path, owned.marked("one\n"), "advice")
-    assert not owned.replace(path, owned.marked("one\n"), "advice")
-    assert owned.replace(path, owned.marked("two\n"), "advice")
+    assert owned.replace(path, owned.marked("one\n"), _advice)
+    assert not owned.replace(path, owned.marked("one\n"), _advice)
+    assert owned.replace(path, owned.marked("two\n"), _advice)
     assert owned.read(path) == owned.marked("two\n")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o644
     assert os.listdir(tmp_path / "new.d") == ["unit"]
-    assert owned.remove(path, "advice")
-    assert not owned.remove(path, "advice")
+    assert owned.remove(path, _advice)
+    assert not owned.remove(path, _advice)
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
-    "act", [lambda path: owned.replace(path, "new\n", "move it"), lambda path: owned.remove(path, "move it")]
+    "act", [lambda path: owned.replace(path, "new\n", _advice), lambda path: owned.remove(path, _advice)]
 )
 def test_what_others_wrote_is_left_alone(act: Callable[[str], object], tmp_path: Path) -> None:
     path = tmp_path / "unit"
@@ -182,5 +186,5 @@ def test_what_others_wrote_is_left_alone(act: Callable[[str], object], tmp_path:
     with pytest.raises(ServiceError) as caught:
         act(str(path))
 
-    assert caught.value.hint == "move it"
+    assert caught.value.hint == _advice(str(path))
     assert path.read_text() == "mine\n"

@@ -197,12 +197,14 @@ def _print_value(written: Written) -> bool:
 def revalidate(key: str, where: names.Scope, as_json: bool, at: Place) -> int:
     """Read an entry's dependencies again. If all are equal its clock is renewed, else nothing changes."""
     with at.connect(WORK_PATIENCE) as client:
-        answer = client.call("entry.revalidate", key=key, **where.params(client))
-    verdict = answer["verdict"]
-    verdict = {"verdict": verdict} if isinstance(verdict, str) else verdict
-    if as_json:
-        output.line_json(answer)
-    else:
-        for text in (verdicts.headline(verdict, output.printable(key)), *verdicts.brief(verdict)):
-            output.line(text)
+        place = where.params(client)
+        answer = client.call("entry.revalidate", key=key, **place)
+        verdict = answer["verdict"]
+        verdict = {"verdict": verdict} if isinstance(verdict, str) else verdict
+        if as_json:
+            output.line_json(answer)
+        else:
+            for text in (verdicts.headline(verdict, output.printable(key)), *verdicts.brief(verdict)):
+                output.line(text)
+            nothing.tell_missing(client, [(key, verdict)], place)
     return codes.of_verdicts([verdict])

@@ -97,8 +97,9 @@ def _template() -> Iterator[str]:
 
 @config.command(cls=Command, examples=("provd config check", "provd config check ./config.toml --json"))
 @click.argument("file", metavar="[FILE]", required=False)
+@click.option("-q", "--quiet", is_flag=True, help="Print the mistakes alone, and nothing where there are none.")
 @json_option
-def check(file: str | None, as_json: bool) -> int:
+def check(file: str | None, quiet: bool, as_json: bool) -> int:
     """All that is wrong with the file, one a line, without starting anything. Exit: 0 nothing, 1 something."""
     read = _read(file)
     if as_json:
@@ -106,7 +107,11 @@ def check(file: str | None, as_json: bool) -> int:
     else:
         for mistake in read.mistakes:
             output.line(output.symbol("dirty") + " " + output.printable(mistake.told(read.path)))
-        if not read.mistakes:
+        if quiet:  # a unit runs this at each reload, and what it says is logged as an error
+            pass
+        elif read.mistakes:
+            output.advise(f"provd config show  # lists the keys: correct {read.path}, then check it again")
+        else:
             said = "nothing wrong" if read.there else "not there: the defaults hold"
             output.note(f"{output.name(_wire(read.path))}: {said}")
     return codes.FOUND if read.mistakes else 0
@@ -129,6 +134,8 @@ def show(as_json: bool, at: Place) -> int:
             output.line(text)
         for mistake in read.mistakes:
             output.warn(mistake.told(read.path))
+        if read.mistakes:
+            output.advise(f"{_CHECK}  # when {read.path} is corrected")
     return codes.FOUND if read.mistakes else 0
 
 

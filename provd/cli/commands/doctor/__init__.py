@@ -35,6 +35,7 @@ CHECKS: Final = (
     Check("roots", watching.watched),
     Check("limits", watching.limits),
     Check("gaps", watching.gaps),
+    Check("audits", keeping.audits),
     Check("queue", keeping.queue),
     Check("actions", keeping.actions),
     Check("clock", keeping.clock),

@@ -1,4 +1,4 @@
-"""Checks of what the daemon keeps and needs: state directory, store, descriptors, clock, actions, queue.
+"""Checks of what the daemon keeps and needs: state directory, store, audits, descriptors, clock, actions, queue.
 
 Rule: the daemon's places are judged only where this command sees the same files.
 """
@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from provd import places
-from provd.cli import output
+from provd.cli import output, steps
 from provd.cli.commands.doctor.results import Result, fail, ok, warn
 from provd.cli.given import names
 from provd.cli.words import times
@@ -156,6 +156,23 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
             "when that is full, changes are refused (store.full), questions go on",
             f"provd restart  # when {output.printable(facts.config)} has, under [store], map_gib = {gib}",
         )
+
+
+def audits(facts: Facts) -> Iterator[Result]:
+    """Whether an audit found that the daemon believed something else than what is there."""
+    told = facts.part("audits")
+    count, mismatches = number(told, "count"), number(told, "mismatches")
+    made = f"{output.count(count, 'audit', 'audits')} since the start"
+    if mismatches:
+        yield warn(
+            "audit.mismatch",
+            f"{made} found {output.count(mismatches, 'mismatch', 'mismatches')}",
+            "what was there was another than the daemon knew: changes that nobody told, a disk that lost something, "
+            "or provd's own fault",
+            steps.ways("provd audit  # tells what still differs", "provd restart  # ends this message"),
+        )
+    elif told:
+        yield ok(f"{made}, nothing differed" if count else "none since the start")
 
 
 def descriptors(facts: Facts) -> Iterator[Result]:

@@ -189,7 +189,7 @@ def _unit(facts: Facts, it: Service) -> Iterator[Result]:
         )
     if it.enabled is False:
         yield warn("unit.disabled", f"{it.name} is installed and does not start by itself", "", "provd service install")
-    if it.linger is False:
+    if it.linger is False and it.manager != "launchd":  # there an agent of a user can do no better
         yield warn(
             "unit.linger",
             f"{it.name} ends with your last session",
