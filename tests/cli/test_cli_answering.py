@@ -126,10 +126,14 @@ def test_no_metrics_of_what_is_not_provd(cli: Cli) -> None:
     assert "is not provd" in got.err
 
 
+def _runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is not run exits with 7: the real ones need a process without other threads or children."""
+    monkeypatch.setattr("provd.cli.processes.child.run", lambda _, **__: 7)
+    monkeypatch.setattr("provd.cli.processes.orphans.adopt", lambda: True)
+
+
 def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "provd.cli.processes.child.run", lambda _, **__: 7
-    )  # the real one needs a process without other threads
+    _runs_nothing(monkeypatch)
     cli.fake.answers["daemon.hello"] = Silence()
 
     got = cli("exec", "--anyway", "--", "make", code=7)
@@ -138,7 +142,7 @@ def test_a_command_is_run_anyway_where_the_daemon_hangs(cli: Cli, monkeypatch: p
 
 
 def test_a_daemon_that_hangs_when_the_command_has_ended(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provd.cli.processes.child.run", lambda _, **__: 7)
+    _runs_nothing(monkeypatch)
     greetings = iter([HELLO])
     cli.fake.answers |= {
         "daemon.hello": lambda _: next(greetings, Silence()),
