@@ -356,6 +356,18 @@ def tree_state(path: str) -> dict[str, tuple[int, int, int, str]]:
     return state
 
 
+def content_of(path: str) -> bytes:
+    """All that is in a file."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write_over(path: str, content: bytes) -> None:
+    """Writes into a file that somebody has open, from its beginning, and cuts nothing off."""
+    with open(path, "r+b") as file:
+        file.write(content)
+
+
 def records_since(rpc: Rpc, clock: str, limit: int = 1000) -> list[Json]:
     """All records after a clock, page by page."""
     found: list[Json] = []

@@ -41,6 +41,10 @@ NAMES: Final = {
 }
 
 
+ROOT: Final = "/tmp/provd-HOME0000/root"
+"""The root as `Desk.normal` writes it."""
+
+
 @pytest.fixture
 def desk() -> Iterator[Desk]:
     """A daemon whose root is wholly watched, and a terminal to look at it."""
@@ -71,6 +75,11 @@ class Seen:
         """The same, a line each."""
         return self.plain.splitlines()
 
+    @property
+    def marked(self) -> list[str]:
+        """The records that `why` marks as what made the entry dirty."""
+        return [line for line in self.lines if line.startswith("✗ HH:MM")]
+
 
 class Desk:
     """A daemon's root to work in, and terminals to look at the daemon."""
@@ -84,6 +93,11 @@ class Desk:
         """Puts an entry below the root."""
         about = {"key": key, "value": key, "deps": list(deps), "root": self.daemon.root}
         self.daemon.rpc("entry.put", **about | params)
+
+    def put_as_it_is(self, key: str, *deps: str) -> None:
+        """Puts what is true of the files as they are, which the log knows by now."""
+        self.clock()
+        self.put(key, *deps, as_of="put")
 
     def read(self, name: str) -> dict[str, str]:
         """A dependency on a file as it is now, by the digest of what is read."""

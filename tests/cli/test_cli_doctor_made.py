@@ -108,7 +108,7 @@ def test_a_root_that_is_scanned_for_long(home: Daemon, monkeypatch: pytest.Monke
     """The daemon's clock is behind while the root is added, and the scan goes on as long as the sign is there."""
     sign, root = os.path.join(home.home, "sign"), home.root
     behind = "now = time.time_ns; time.time_ns = lambda: now() - 600 * 10**9 * os.path.exists(sign)"
-    held = "itertools.takewhile(lambda _: os.path.exists(sign), iter(lambda: time.sleep(0.01), 0))"
+    held = "itertools.takewhile(lambda _: os.path.exists(sign), itertools.repeat(None))"
     slow = f"InotifyWatcher.add = lambda *a: (g := add(*a)) and itertools.chain(itertools.islice(g, 1), {held}, g)"
     imports = "import itertools, os, time; from provd.watch.inotify import InotifyWatcher; add = InotifyWatcher.add"
     home.roots = []

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 from screens import Desk, desk
 from support import HANG
 
-if TYPE_CHECKING:
-    from screens import Seen
-
 __all__ = ["desk"]
-
-
-def _marked(told: Seen) -> list[str]:
-    return [line for line in told.lines if line.startswith("✗ HH:MM")]
 
 
 def _chain(desk: Desk) -> None:
@@ -36,8 +28,8 @@ def test_an_action_that_was_declared_afterwards_is_named_through_entries_too(des
 
     told = desk.pipe("why", key)
 
-    assert [", session bob)  through entry:" in line for line in _marked(told)] == [True]
-    assert "(declared afterwards by action " in _marked(told)[0]
+    assert [", session bob)  through entry:" in line for line in told.marked] == [True]
+    assert "(declared afterwards by action " in told.marked[0]
     assert "where nobody is named" not in told.text
 
 
@@ -58,7 +50,7 @@ def test_an_entry_two_below_that_was_replaced_is_the_mark(desk: Desk, event: str
 
     told = desk.pipe("why", "c")
 
-    assert [f"entry {event} a " in line and line.endswith("  through entry:b") for line in _marked(told)] == [True]
+    assert [f"entry {event} a " in line and line.endswith("  through entry:b") for line in told.marked] == [True]
     assert "nothing that it rests on was touched" not in told.text
 
 
@@ -81,7 +73,7 @@ def test_an_entry_below_that_was_put_again_as_it_was_is_not_blamed(desk: Desk) -
 
     told = desk.pipe("why", "b")
 
-    assert ["entry put a " in line for line in _marked(told)] == [True]
+    assert ["entry put a " in line for line in told.marked] == [True]
 
 
 def test_what_was_imported_stands_where_it_came(desk: Desk) -> None:

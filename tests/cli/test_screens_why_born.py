@@ -37,10 +37,6 @@ def older(desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     return told
 
 
-def _marked(told: Seen) -> list[str]:
-    return [line for line in told.lines if line.startswith("✗ HH:MM")]
-
-
 def _digest_by_the_log(desk: Desk, name: str) -> dict[str, str]:
     dep = f"file:{desk.daemon.root}/{name}"
     return {"dep": dep, "digest": desk.daemon.rpc("deps.snapshot", deps=[dep])["digests"][0]["digest"]}
@@ -55,7 +51,7 @@ def test_a_put_that_was_dirty_stays_so_whatever_is_written_later(desk: Desk) -> 
 
     told = desk.pipe("why", "k")
 
-    assert [line.endswith("  the last change before it was put") for line in _marked(told)] == [True]
+    assert [line.endswith("  the last change before it was put") for line in told.marked] == [True]
     assert f"│   ✗ {_KNOWN}file:" in told.text
     assert _UNKNOWN not in told.text
 
@@ -71,7 +67,7 @@ def test_a_write_after_a_put_that_may_have_been_born_stale_is_not_marked(
 
     told = older("k")
 
-    assert _marked(told) == []
+    assert told.marked == []
     assert f"{_UNKNOWN}what f was when it was read is not known\n" in told.text
     assert "the first change since it was put" in told.text
 
@@ -87,7 +83,7 @@ def test_where_the_log_can_compare_it_stays_born_stale_whatever_is_written(
 
     told = older("k")
 
-    assert [line.endswith("  the last change before it was put") for line in _marked(told)] == [True]
+    assert [line.endswith("  the last change before it was put") for line in told.marked] == [True]
     assert _BORN in told.text
 
 
@@ -99,7 +95,7 @@ def test_where_the_log_can_compare_a_write_after_several_is_the_one(desk: Desk) 
 
     told = desk.pipe("why", "k")
 
-    assert ["the first change since it was put" in line for line in _marked(told)] == [True]
+    assert ["the first change since it was put" in line for line in told.marked] == [True]
     assert _BORN not in told.text
     assert _UNKNOWN not in told.text
 
@@ -119,7 +115,7 @@ def test_a_record_of_what_is_in_order_is_not_marked(desk: Desk, older: Callable[
     told = older("k")
 
     assert " src/made" in told.text
-    assert _marked(told) == []
+    assert told.marked == []
 
 
 def test_what_was_proven_since_is_marked_though_it_had_changed_before(desk: Desk) -> None:
@@ -129,7 +125,7 @@ def test_what_was_proven_since_is_marked_though_it_had_changed_before(desk: Desk
     desk.daemon.rpc("entry.revalidate", key="k", root=desk.daemon.root)
     desk.save("f", "three\n")
 
-    assert len(_marked(desk.pipe("why", "k"))) == 1
+    assert len(desk.pipe("why", "k").marked) == 1
 
 
 @pytest.mark.parametrize("digest", ["of the log", "of another algorithm"])
@@ -157,7 +153,7 @@ def test_what_was_undone_before_an_import_is_not_marked(desk: Desk, digest: str)
     told = desk.pipe("why", "k")
 
     assert told.code == 1
-    assert [line for line in _marked(told) if "moved" in line] == []
+    assert [line for line in told.marked if "moved" in line] == []
     assert "before it was imported" not in told.text
 
 
@@ -183,7 +179,7 @@ def test_of_what_was_imported_from_elsewhere_nobody_knows_what_was_here_when_it_
     told = desk.pipe("why", "k")
 
     assert "put elsewhere" in told.text
-    assert _marked(told) == []
+    assert told.marked == []
     assert _UNKNOWN in told.text
 
 
@@ -193,13 +189,13 @@ def test_an_entry_derived_from_what_was_dirty_stays_born_stale(desk: Desk, conte
     desk.put("below", f"file:{desk.daemon.root}/f", as_of="put")
     desk.save("f", "two\n")
     desk.put("above", "entry:below", fetched_at=desk.clock())
-    before = _marked(desk.pipe("why", "above"))
+    before = desk.pipe("why", "above").marked
     desk.save("f", content)
 
     told = desk.pipe("why", "above")
 
     assert len(before) == 1
-    assert _marked(told) == before
+    assert told.marked == before
     assert f"│   ✗ {_KNOWN}so was entry:below\n" in told.text
 
 
@@ -215,7 +211,7 @@ def test_of_an_entry_below_that_may_have_been_born_stale_no_record_is_marked(
 
     told = older("above")
 
-    assert _marked(told) == []
+    assert told.marked == []
     assert "  through entry:below" in told.text
     assert "│   ? when entry:below became dirty the log cannot tell\n" in told.text
 

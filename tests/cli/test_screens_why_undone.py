@@ -7,27 +7,16 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from screens import Desk, desk
+from screens import ROOT, Desk, desk
 
 if TYPE_CHECKING:
-    from screens import Seen
+    pass
 
 __all__ = ["desk"]
 
-_ROOT: Final = "/tmp/provd-HOME0000/root"
 _NOT_SEEN: Final = "│   ✗ something that the log did not see changed it: {} differs from what was put\n"
 _UNKNOWN: Final = "│   ? which change made it dirty the log cannot tell: "
 _LEFT_OTHER: Final = ", which did not leave what is there now\n"
-
-
-def _marked(told: Seen) -> list[str]:
-    return [line for line in told.lines if line.startswith("✗ HH:MM")]
-
-
-def _as_it_is(desk: Desk, key: str, *deps: str) -> None:
-    """Puts what is true of the files as they are, which the log knows by now."""
-    desk.clock()
-    desk.put(key, *deps, as_of="put")
 
 
 def _moved(desk: Desk, source: str, target: str) -> None:
@@ -45,7 +34,7 @@ def _away_and_back(desk: Desk, name: str, other: str) -> None:
 @pytest.mark.parametrize("dep", ["glob:d/*", "tree:d", "file:d/a"])
 def test_a_file_that_was_moved_away_and_copied_back_is_not_what_made_it_dirty(desk: Desk, dep: str) -> None:
     desk.save("d/a", "one\n")
-    _as_it_is(desk, "k", dep)
+    desk.put_as_it_is("k", dep)
     desk.put("above", "entry:k", fetched_at=desk.clock())
     _moved(desk, "d/a", "d/a~")
     clock = desk.clock()
@@ -57,9 +46,9 @@ def test_a_file_that_was_moved_away_and_copied_back_is_not_what_made_it_dirty(de
 
     told, above = desk.pipe("why", "k"), desk.pipe("why", "above")
 
-    assert ["~ modified d/a xxh3:" in line for line in _marked(told)] == [True]
-    assert ["the first change that was not undone" in line or "here it" in line for line in _marked(told)] == [True]
-    assert ["~ modified d/a xxh3:" in line for line in _marked(above)] == [True]
+    assert ["~ modified d/a xxh3:" in line for line in told.marked] == [True]
+    assert ["the first change that was not undone" in line or "here it" in line for line in told.marked] == [True]
+    assert ["~ modified d/a xxh3:" in line for line in above.marked] == [True]
 
 
 def test_of_what_the_log_did_not_know_the_mark_is_on_the_newest_change_and_called_so(desk: Desk) -> None:
@@ -69,14 +58,14 @@ def test_of_what_the_log_did_not_know_the_mark_is_on_the_newest_change_and_calle
         with open(os.path.join(desk.daemon.root, name), "w") as file:
             file.write("one\n")
     desk.daemon.start().scanned()  # a scan reads no content
-    _as_it_is(desk, "k", "glob:d/*")
+    desk.put_as_it_is("k", "glob:d/*")
     for content in ("two\n", "one\n", "two\n"):
         os.remove(os.path.join(desk.daemon.root, "d/a"))
         desk.save("d/a", content)
 
     told = desk.pipe("why", "k")
 
-    assert [line.endswith("  the newest change since it was put") for line in _marked(told)] == [True]
+    assert [line.endswith("  the newest change since it was put") for line in told.marked] == [True]
     changes = [line for line in told.lines if line[2:].startswith("HH:MM") and " d/a" in line]
     assert changes[-1].startswith("✗")
 
@@ -88,7 +77,7 @@ def test_a_directory_that_was_renamed_and_renamed_back_changed_nothing(desk: Des
     if dep == "file":
         desk.put("k", desk.read("A/x"))
     else:
-        _as_it_is(desk, "k", {"glob": f"glob:{path}/*", "tree": f"tree:{path}"}.get(dep, f"file:{path}/x"))
+        desk.put_as_it_is("k", {"glob": f"glob:{path}/*", "tree": f"tree:{path}"}.get(dep, f"file:{path}/x"))
     _away_and_back(desk, "A", "A2")
     other = os.path.join(desk.daemon.outside, "other")
     os.link(f"{path}/x", other)
@@ -98,11 +87,11 @@ def test_a_directory_that_was_renamed_and_renamed_back_changed_nothing(desk: Des
     told = desk.pipe("why", "k")
 
     assert told.code == 1
-    assert _marked(told) == []
+    assert told.marked == []
     if dep == "glob":  # whose members may be links: what changed behind them need not be told as theirs
-        assert f"{_UNKNOWN}glob:{_ROOT}/A/* differs from what was put\n" in told.text
+        assert f"{_UNKNOWN}glob:{ROOT}/A/* differs from what was put\n" in told.text
     else:
-        assert _NOT_SEEN.format(f"tree:{_ROOT}/A" if dep == "tree" else f"file:{_ROOT}/A/x") in told.text
+        assert _NOT_SEEN.format(f"tree:{ROOT}/A" if dep == "tree" else f"file:{ROOT}/A/x") in told.text
         assert _LEFT_OTHER in told.text
 
 
@@ -114,7 +103,7 @@ def test_what_is_written_after_a_directory_came_back_is_the_one(desk: Desk) -> N
 
     told = desk.pipe("why", "k")
 
-    assert ["~ modified A/x" in line for line in _marked(told)] == [True]
+    assert ["~ modified A/x" in line for line in told.marked] == [True]
     assert _LEFT_OTHER not in told.text
 
 
@@ -127,7 +116,7 @@ def test_what_was_written_while_its_directory_had_another_name_came_back_with_it
 
     told = desk.pipe("why", "k")
 
-    assert ["> moved A from A2  the newest change since it was put" in line for line in _marked(told)] == [True]
+    assert ["> moved A from A2  the newest change since it was put" in line for line in told.marked] == [True]
 
 
 def test_a_directory_that_took_the_place_of_another_is_the_one(desk: Desk) -> None:
@@ -139,20 +128,20 @@ def test_a_directory_that_took_the_place_of_another_is_the_one(desk: Desk) -> No
 
     told = desk.pipe("why", "k")
 
-    assert ["> moved A.old from A  the first change since it was put" in line for line in _marked(told)] == [True]
+    assert ["> moved A.old from A  the first change since it was put" in line for line in told.marked] == [True]
 
 
 def test_what_changed_before_and_came_back_is_no_first_change(desk: Desk) -> None:
     for name in ("s/a", "s/b"):
         desk.save(name, "one\n")
-    _as_it_is(desk, "k", "tree:s")
+    desk.put_as_it_is("k", "tree:s")
     for content in ("two\n", "one\n"):
         desk.save("s/a", content)
     desk.save("s/b", "two\n")
 
     told = desk.pipe("why", "k")
 
-    assert [line.endswith("  the first change that was not undone") for line in _marked(told)] == [True]
+    assert [line.endswith("  the first change that was not undone") for line in told.marked] == [True]
 
 
 @pytest.mark.parametrize("dep", ["glob:d/*", "tree:d"])
@@ -160,7 +149,7 @@ def test_where_more_members_differ_than_are_named_what_was_undone_is_not_marked(
     names = [f"d/{number:02}" for number in range(20)]
     for name in names:
         desk.save(name, "one\n")
-    _as_it_is(desk, "k", dep)
+    desk.put_as_it_is("k", dep)
     _away_and_back(desk, names[-1], "d/away")
     _away_and_back(desk, names[0], "d/away")
     for name in names:
@@ -168,20 +157,20 @@ def test_where_more_members_differ_than_are_named_what_was_undone_is_not_marked(
 
     told = desk.pipe("why", "k")
 
-    assert [f"~ modified {names[0]} " in line for line in _marked(told)] == [True]
+    assert [f"~ modified {names[0]} " in line for line in told.marked] == [True]
 
 
 def test_a_tree_that_is_gone_was_changed_by_the_first_deletion(desk: Desk) -> None:
     for name in ("d/a", "d/b"):
         desk.save(name, "one\n")
-    _as_it_is(desk, "k", "tree:d")
+    desk.put_as_it_is("k", "tree:d")
     clock = desk.clock()
     shutil.rmtree(os.path.join(desk.daemon.root, "d"))
     desk.hashed(clock)
 
     told = desk.pipe("why", "k")
 
-    assert ["- deleted d" in line for line in _marked(told)] == [True]
+    assert ["- deleted d" in line for line in told.marked] == [True]
     assert "the first change since it was put" in told.text
 
 
@@ -197,14 +186,14 @@ def test_a_record_that_left_what_was_known_is_not_said_to_have_made_it_dirty(des
     told = desk.pipe("why", "k").text
 
     assert "(the same content)\n" in told
-    assert _NOT_SEEN.format(f"file:{_ROOT}/f") in told
+    assert _NOT_SEEN.format(f"file:{ROOT}/f") in told
     assert "      touched by record " in told
     assert _LEFT_OTHER in told
 
 
 def test_a_digest_that_was_found_by_another_name_is_shown(desk: Desk) -> None:
     desk.save("d/a", "one\n")
-    _as_it_is(desk, "k", f"file:{desk.daemon.root}/d/a")
+    desk.put_as_it_is("k", f"file:{desk.daemon.root}/d/a")
     _away_and_back(desk, "d/a", "d/q")
 
     told = desk.pipe("why", "k").text

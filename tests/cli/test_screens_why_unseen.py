@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from screens import Desk, desk
+from screens import ROOT, Desk, desk
 
 from provd.cli.screens.story import Story
 
@@ -18,20 +18,9 @@ __all__ = ["desk"]
 
 Json = dict[str, Any]
 
-_ROOT: Final = "/tmp/provd-HOME0000/root"
 _NOT_SEEN: Final = "│   ✗ something that the log did not see changed it: file:{} differs from what was put\n"
 _UNKNOWN: Final = "│   ? which change made it dirty the log cannot tell: "
 _NOT_WATCHED: Final = "when file:{} was changed nobody knows: the log has nothing of what is not watched\n"
-
-
-def _marked(told: Seen) -> list[str]:
-    return [line for line in told.lines if line.startswith("✗ HH:MM")]
-
-
-def _as_it_is(desk: Desk, key: str, *deps: str) -> None:
-    """Puts what is true of the files as they are, which the log knows by now."""
-    desk.clock()
-    desk.put(key, *deps, as_of="put")
 
 
 def _write_by(desk: Desk, path: str, content: str) -> None:
@@ -41,7 +30,7 @@ def _write_by(desk: Desk, path: str, content: str) -> None:
 
 
 def _unmarked(told: Seen) -> None:
-    assert _marked(told) == []
+    assert told.marked == []
     assert "before it was put" not in told.text
     assert "nothing that it rests on was touched" not in told.text
 
@@ -54,7 +43,7 @@ def test_a_write_by_a_name_that_nobody_watches_is_not_laid_to_the_time_before_th
     other = os.path.join(desk.daemon.outside, "other")
     os.link(os.path.join(desk.daemon.root, "f"), other)
     if algorithm == "of the log":
-        _as_it_is(desk, "k", f"file:{desk.daemon.root}/f")
+        desk.put_as_it_is("k", f"file:{desk.daemon.root}/f")
     else:
         desk.put("k", desk.read("f"))
     _write_by(desk, other, "two\n")
@@ -62,27 +51,27 @@ def test_a_write_by_a_name_that_nobody_watches_is_not_laid_to_the_time_before_th
     told = desk.pipe("why", "k")
 
     _unmarked(told)
-    assert _NOT_SEEN.format(f"{_ROOT}/f") in told.text
+    assert _NOT_SEEN.format(f"{ROOT}/f") in told.text
 
 
 def test_a_store_through_a_mapping_is_not_laid_to_the_time_before_the_put(desk: Desk) -> None:
     desk.save("f", "one\n")
     with open(os.path.join(desk.daemon.root, "f"), "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
         mapping[0:1] = b"O"
-        _as_it_is(desk, "k", f"file:{desk.daemon.root}/f")
+        desk.put_as_it_is("k", f"file:{desk.daemon.root}/f")
         mapping[0:1] = b"o"
 
         told = desk.pipe("why", "k")
 
     _unmarked(told)
-    assert _NOT_SEEN.format(f"{_ROOT}/f") in told.text
+    assert _NOT_SEEN.format(f"{ROOT}/f") in told.text
 
 
 def test_a_record_of_a_set_is_not_blamed_for_what_lies_beside_it(desk: Desk) -> None:
     desk.save("src/f", "one\n")
     os.mkdir(os.path.join(desk.daemon.root, ".git"))
     _write_by(desk, ".git/HEAD", "one\n")
-    _as_it_is(desk, "k", f"tree:{desk.daemon.root}/src", f"file:{desk.daemon.root}/.git/HEAD")
+    desk.put_as_it_is("k", f"tree:{desk.daemon.root}/src", f"file:{desk.daemon.root}/.git/HEAD")
     desk.save("src/made", "for a while\n")
     os.remove(os.path.join(desk.daemon.root, "src/made"))
     _write_by(desk, ".git/HEAD", "two\n")
@@ -90,7 +79,7 @@ def test_a_record_of_a_set_is_not_blamed_for_what_lies_beside_it(desk: Desk) -> 
     told = desk.pipe("why", "k")
 
     _unmarked(told)
-    assert _NOT_WATCHED.format(f"{_ROOT}/.git/HEAD") in told.text
+    assert _NOT_WATCHED.format(f"{ROOT}/.git/HEAD") in told.text
 
 
 def test_nor_for_what_a_link_beside_it_leads_to(desk: Desk) -> None:
@@ -98,7 +87,7 @@ def test_nor_for_what_a_link_beside_it_leads_to(desk: Desk) -> None:
     target = os.path.join(desk.daemon.outside, "target")
     _write_by(desk, target, "one\n")
     os.symlink(target, os.path.join(desk.daemon.root, "link"))
-    _as_it_is(desk, "k", f"tree:{desk.daemon.root}/src", f"file:{desk.daemon.root}/link")
+    desk.put_as_it_is("k", f"tree:{desk.daemon.root}/src", f"file:{desk.daemon.root}/link")
     desk.save("src/made", "for a while\n")
     os.remove(os.path.join(desk.daemon.root, "src/made"))
     _write_by(desk, target, "two\n")
@@ -106,19 +95,19 @@ def test_nor_for_what_a_link_beside_it_leads_to(desk: Desk) -> None:
     told = desk.pipe("why", "k")
 
     _unmarked(told)
-    assert _NOT_WATCHED.format(f"{_ROOT}/link") in told.text
+    assert _NOT_WATCHED.format(f"{ROOT}/link") in told.text
 
 
 def test_what_changed_behind_a_link_is_the_one(desk: Desk) -> None:
     for name in ("src/f", "target"):
         desk.save(name, "one\n")
     os.symlink("target", os.path.join(desk.daemon.root, "link"))
-    _as_it_is(desk, "k", f"tree:{desk.daemon.root}/src", f"file:{desk.daemon.root}/link")
+    desk.put_as_it_is("k", f"tree:{desk.daemon.root}/src", f"file:{desk.daemon.root}/link")
     desk.save("src/made", "for a while\n")
     os.remove(os.path.join(desk.daemon.root, "src/made"))
     desk.save("target", "two\n")
 
-    told = _marked(desk.pipe("why", "k"))
+    told = desk.pipe("why", "k").marked
 
     assert ["~ modified target" in line for line in told] == [True]
 
@@ -131,7 +120,7 @@ def test_a_digest_of_another_algorithm_is_enough_where_it_was_fresh(desk: Desk) 
 
     told = desk.pipe("why", "k")
 
-    assert ["the first change since it was put" in line for line in _marked(told)] == [True]
+    assert ["the first change since it was put" in line for line in told.marked] == [True]
     assert "the log cannot tell" not in told.text
 
 
@@ -149,7 +138,7 @@ def test_of_several_changes_of_what_the_log_does_not_know_it_is_the_one_that_lef
 
     told = desk.pipe("why", "k")
 
-    assert ["the newest change since it was put" in line for line in _marked(told)] == [True]
+    assert ["the newest change since it was put" in line for line in told.marked] == [True]
 
 
 def test_a_recorded_write_is_not_blamed_for_what_came_after_it(desk: Desk) -> None:
@@ -164,27 +153,27 @@ def test_a_recorded_write_is_not_blamed_for_what_came_after_it(desk: Desk) -> No
     told = desk.pipe("why", "k")
 
     _unmarked(told)
-    assert _NOT_SEEN.format(f"{_ROOT}/f") in told.text
+    assert _NOT_SEEN.format(f"{ROOT}/f") in told.text
 
 
 def test_what_a_linked_member_leads_to_is_not_said_to_be_unseen(desk: Desk) -> None:
     desk.save("target", "one\n")
     os.mkdir(os.path.join(desk.daemon.root, "linked"))
     os.symlink("../target", os.path.join(desk.daemon.root, "linked", "link"))
-    _as_it_is(desk, "k", f"glob:{desk.daemon.root}/linked/*")
+    desk.put_as_it_is("k", f"glob:{desk.daemon.root}/linked/*")
     desk.save("target", "two\n")
 
     told = desk.pipe("why", "k")
 
     _unmarked(told)
-    assert f"{_UNKNOWN}glob:{_ROOT}/linked/* differs from what was put\n" in told.text
+    assert f"{_UNKNOWN}glob:{ROOT}/linked/* differs from what was put\n" in told.text
 
 
 def test_an_entry_on_what_changed_unseen_says_that_nobody_knows_when(desk: Desk) -> None:
     desk.save("f", "one\n")
     other = os.path.join(desk.daemon.outside, "other")
     os.link(os.path.join(desk.daemon.root, "f"), other)
-    _as_it_is(desk, "below", f"file:{desk.daemon.root}/f")
+    desk.put_as_it_is("below", f"file:{desk.daemon.root}/f")
     desk.put("above", "entry:below", fetched_at=desk.clock())
     _write_by(desk, other, "two\n")
 

@@ -216,6 +216,16 @@ class Desk:
         return Gap(1, self.path(name) if name else os.fsencode(self.root), "lost")
 
 
+def impatient(directory: Path) -> Iterator[Desk]:
+    """A desk that pays what it owes to the store at once, as the generator of a fixture."""
+    watch = Scripted()
+    desk = Desk(directory, watch)
+    desk.actions.unwritten.owing.retry = 0.0
+    watch.store = desk.store
+    yield desk
+    desk.close()
+
+
 def run(desk: Desk, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Runs `work` in a loop in which the store takes commands."""
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from desk import Desk, Scripted, run
+from desk import Desk, impatient, run
 
 from provd.core import errors, params
 from provd.core.records import Action, ActionEvent, Outcome
@@ -25,12 +25,7 @@ BAD = b"\xc1"
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    watch = Scripted()
-    desk = Desk(tmp_path, watch)
-    desk.actions.unwritten.owing.retry = 0.0
-    watch.store = desk.store
-    yield desk
-    desk.close()
+    yield from impatient(tmp_path)
 
 
 def damage(desk: Desk, *names: str, path: str | None = None) -> None:

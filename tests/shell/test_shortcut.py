@@ -17,6 +17,7 @@ import pytest
 from desk import run
 from sealing_help import chain, wall_clock_was_set
 from shortcutting import Scene, scene, without_clock
+from support import content_of, write_over
 
 from provd.core import errors, params
 
@@ -80,16 +81,6 @@ def test_who_asks_for_another_proof_or_elsewhere_gets_the_whole_way(scene: Scene
 # the store
 
 
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _write_over(path: str, content: bytes) -> None:
-    with open(path, "r+b") as file:
-        file.write(content)
-
-
 @pytest.mark.parametrize("how", ["one by seals", "one by silence", "several"])
 def test_a_store_that_was_written_over_is_not_answered_for(scene: Scene, how: str) -> None:
     """Broken: no look at the store while the head stands still."""
@@ -103,12 +94,12 @@ def test_a_store_that_was_written_over_is_not_answered_for(scene: Scene, how: st
     async def work() -> None:
         data = os.path.join(scene.desk.store.environment.directory, "data.mdb")
         await scene.desk.write("object:x")
-        older = _content(data)
+        older = content_of(data)
         await scene.put("k", "file:g")
         await scene.learned("k")
         await scene.desk.responder.check(asked, foreign=False)
         assert await at_once() is not None
-        _write_over(data, older)
+        write_over(data, older)
         assert await at_once() is None
         with pytest.raises(errors.StoreUnusable, match="came back at record"):
             await scene.desk.responder.check(asked, foreign=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from desk import Desk, Scripted, run
+from desk import Desk, impatient, run
 
 from provd.core import errors, params
 from provd.core.records import ALL, Action, ActionEvent, Gap
@@ -18,12 +18,7 @@ from provd.recorder import unwritten
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    watch = Scripted()
-    desk = Desk(tmp_path, watch)
-    desk.actions.unwritten.owing.retry = 0.0
-    watch.store = desk.store
-    yield desk
-    desk.close()
+    yield from impatient(tmp_path)
 
 
 class Full:

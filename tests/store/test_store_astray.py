@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from storing import appending, in_loop, log_of, together
+from support import content_of, write_over
 
 from provd import faults
 from provd.core import errors
@@ -139,16 +140,6 @@ def test_a_store_that_is_put_back_takes_changes_again(tmp_path: Any) -> None:
     in_loop(directory, body)
 
 
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _write_over(path: str, content: bytes) -> None:
-    with open(path, "r+b") as file:
-        file.write(content)
-
-
 @pytest.mark.parametrize("looks_first", [True, False], ids=["a view notices", "the writer notices"])
 def test_a_store_that_an_older_one_was_written_over_is_lost(tmp_path: Any, *, looks_first: bool) -> None:
     directory = os.path.join(tmp_path, "store")
@@ -156,11 +147,11 @@ def test_a_store_that_an_older_one_was_written_over_is_lost(tmp_path: Any, *, lo
 
     async def body(store: Store) -> None:
         await store.submit(appending("old"))
-        older = _content(data)
+        older = content_of(data)
         for number in range(3):
             await store.submit(appending(str(number)))
         assert store.is_own()
-        _write_over(data, older)
+        write_over(data, older)
         assert not store.is_own()
         if looks_first:
             with pytest.raises(errors.StoreUnusable, match="came back at record"), store.view():
