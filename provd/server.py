@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import os
 import socket
-import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, cast
 
@@ -22,6 +21,7 @@ from provd import faults
 from provd.core import errors, wire
 from provd.core.wire import Bad, Framer, Request
 from provd.descriptors import descriptors
+from provd.peers import Peer, peer_of
 
 MAX_CONNECTIONS: Final = 1024
 MAX_UNDRAINED: Final = 64 * 1024 * 1024
@@ -41,14 +41,6 @@ _GRACE: Final = 5.0
 log = structlog.get_logger("server")
 _numbers = itertools.count(1)
 """Each connection of this process has its own number, never used twice."""
-
-
-class Peer(msgspec.Struct, frozen=True):
-    """Who is at the other end, as the kernel says; `foreign` if it may see other files than the daemon."""
-
-    pid: int
-    uid: int
-    foreign: bool
 
 
 Handler = Callable[["Connection", Request], Awaitable[Any]]
@@ -120,7 +112,7 @@ class Connection(asyncio.Protocol):
         self.streaming = False
         self._said_all = False
         self.number = next(_numbers)
-        self.peer = Peer(0, -1, foreign=True)
+        self.peer = Peer(0, -1)
         self.tasks: set[asyncio.Task[None]] = set()
         self.gone = False
 
@@ -324,33 +316,3 @@ class Connection(asyncio.Protocol):
 
 def _too_long() -> errors.ProvdError:
     return errors.LimitExceeded(f"the answer is over {wire.MAX_LINE} bytes", "ask for less at once")
-
-
-def peer_of(sock: socket.socket) -> Peer:
-    """Who is at the other end of a Unix socket.
-
-    A peer in another mount namespace or root directory means other files by the same paths; one that cannot be
-    looked at may be there.
-    """
-    if not hasattr(socket, "SO_PEERCRED"):
-        uid = _peer_uid(sock)
-        return Peer(0, uid, foreign=False)
-    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return Peer(pid, uid, foreign=not _same_files(pid))
-
-
-def _same_files(pid: int) -> bool:
-    try:
-        for place in ("ns/mnt", "root"):
-            there, here = os.stat(f"/proc/{pid}/{place}"), os.stat(f"/proc/self/{place}")
-            if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
-                return False
-    except OSError:
-        return False
-    return True
-
-
-def _peer_uid(sock: socket.socket) -> int:
-    """macOS: struct xucred begins with a version and the user id (LOCAL_PEERCRED, level 0)."""
-    uid: int = struct.unpack_from("2I", sock.getsockopt(0, 1, 76))[1]
-    return uid

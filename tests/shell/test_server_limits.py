@@ -10,7 +10,7 @@ import pytest
 from scripted import Service, check
 
 from provd import server as serving
-from provd.server import Peer, peer_of
+from provd.peers import Peer, peer_of
 
 # limits
 
@@ -87,7 +87,8 @@ def test_a_client_with_too_much_in_work_is_not_read_until_half_of_it_is_done(mon
 def test_the_peer_is_who_the_kernel_says() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
-        assert peer_of(ours) == Peer(os.getpid(), os.geteuid(), foreign=False)
+        peer = peer_of(ours)
+        assert (peer.pid, peer.uid, peer.foreign) == (os.getpid(), os.geteuid(), False)
 
     async def body(service: Service) -> None:
         client = await service.client()
@@ -101,15 +102,19 @@ def test_a_peer_that_cannot_be_looked_at_may_see_other_files(monkeypatch: pytest
         raise ProcessLookupError
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
-    with ours, theirs, monkeypatch.context() as patch:
-        patch.setattr(os, "stat", gone)
-        assert peer_of(ours).foreign
+    with ours, theirs:
+        peer = peer_of(ours)
+        assert not peer.foreign
+        for look in ("stat", "readlink"):
+            with monkeypatch.context() as patch:
+                patch.setattr(os, look, gone)
+                assert peer.foreign
 
 
 @pytest.mark.parametrize(("uid", "welcome"), [(0, True), (4242, True), (4243, False), (-1, False)])
 def test_only_the_daemons_user_and_root_may_ask(monkeypatch: pytest.MonkeyPatch, uid: int, welcome: bool) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    monkeypatch.setattr(serving, "peer_of", lambda _: Peer(1, uid, foreign=False))
+    monkeypatch.setattr(serving, "peer_of", lambda _: Peer(1, uid))
 
     async def body(service: Service) -> None:
         client = await service.client()

@@ -1,0 +1,57 @@
+"""Who is at the other end of a connection, and whether it sees the daemon's files by their paths.
+
+Rule: where a client looks is asked at each of its requests, since a process may move to another mount namespace or root
+directory on an open connection; one that cannot be looked at may be there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import struct
+from typing import Final
+
+_XUCRED: Final = 76
+"""Bytes of macOS' struct xucred, which begins with a version and the user id (LOCAL_PEERCRED, level 0)."""
+
+
+class Peer:
+    """A process that connected, by the kernel's word: `pid` (0 where the system tells none) and `uid`."""
+
+    def __init__(self, pid: int, uid: int) -> None:
+        self.pid = pid
+        self.uid = uid
+        self._places = f"/proc/{pid}/ns/mnt", f"/proc/{pid}/root"
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it may see other files than the daemon by the same paths, now (4 us).
+
+        A thread of it that has a namespace of its own, and a process that it handed its connection to, are not seen.
+        """
+        if not hasattr(socket, "SO_PEERCRED"):
+            return False
+        try:
+            return _seen(*self._places) != _own()
+        except OSError:
+            return True
+
+
+def _seen(namespace: str, root: str) -> tuple[str, int, int]:
+    there = os.stat(root)
+    return os.readlink(namespace), there.st_dev, there.st_ino
+
+
+@functools.cache
+def _own() -> tuple[str, int, int]:
+    """What this process sees itself, which moves nowhere while it serves."""
+    return _seen("/proc/self/ns/mnt", "/proc/self/root")
+
+
+def peer_of(sock: socket.socket) -> Peer:
+    """Who is at the other end of a Unix socket."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return Peer(0, struct.unpack_from("2I", sock.getsockopt(0, 1, _XUCRED))[1])
+    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return Peer(pid, uid)
