@@ -6,6 +6,7 @@ with records only.
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Final, NamedTuple
 
@@ -14,6 +15,7 @@ from provd.core import errors, params
 from provd.core.entry import EntryId
 from provd.inquiry import Answer
 from provd.resolver import Resolver
+from provd.selfcheck import SelfCheck
 from provd.shortcut import Shortcut, members
 from provd.statistics import Verdicts
 from provd.store import Store
@@ -35,13 +37,20 @@ class AtOnce:
     """Answers `entry.check` where all that is asked for is fresh by seals or by silence; None is for the whole way."""
 
     def __init__(
-        self, store: Store, resolver: Resolver, clocks: Clocks, shortcut: Shortcut, verdicts: Verdicts
+        self,
+        store: Store,
+        resolver: Resolver,
+        clocks: Clocks,
+        shortcut: Shortcut,
+        verdicts: Verdicts,
+        self_check: SelfCheck,
     ) -> None:
         self._store = store
         self._resolver = resolver
         self._clocks = clocks
         self._shortcut = shortcut
         self._verdicts = verdicts
+        self._self_check = self_check
         self._head = -1
         self._token = b""
         self._meant: dict[bytes, _Meant] = {}
@@ -70,12 +79,15 @@ class AtOnce:
         place = self._resolver.known_place(asked.root, asked.scope)
         if place is None or place.scope is None or not asked.by_seal:
             return None
-        fresh = await self._shortcut.all_fresh(place.scope, dict.fromkeys(asked.keys or ()))
+        keys = dict.fromkeys(asked.keys or ())
+        fresh = await self._shortcut.all_fresh(place.scope, keys)
         if fresh is None:
             return None
         self._keep_up()
         verdicts = members(fresh, self._token)
         self._verdicts.add_fresh(time.perf_counter() - began, len(fresh))
+        if fresh and self._self_check.is_due(len(fresh)):
+            self._self_check.take(EntryId(place.scope, random.choice(list(keys))))  # noqa: S311  no secret
         return b'{"verdicts":{' + verdicts + b"}}"
 
     def learn(self, asked: params.EntryCheck, answer: Answer) -> None:
@@ -114,4 +126,6 @@ class AtOnce:
         if told is None:
             return None
         self._verdicts.add_fresh(time.perf_counter() - began, 1)
+        if meant.by_seal and self._self_check.is_due():
+            self._self_check.take(meant.entry)
         return told.at(self._token)

@@ -122,6 +122,7 @@ KEYS: Final[dict[str, Key]] = {
         Key("log.max_age_days", Whole(1, 100_000), 90, "days for which records are kept"),
         Key("watch.backend", Word(BACKENDS), "auto", "how roots are watched", flag="--backend", reloads=False),
         Key("watch.poll_seconds", Number(0.1, 86400), 10.0, "seconds between two scans of a polled root"),
+        Key("self_check.share", Number(0, 1), 0.001, "share of the answers by seals that are read in whole afterwards"),
         Key("logging.level", Word(LEVELS), "info", "the least that the daemon logs", flag="--log-level"),
         Key(
             "logging.format",

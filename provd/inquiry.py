@@ -21,6 +21,7 @@ from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof,
 from provd.disk import IgnoreRules, ReadingJob, Route, Workers, is_near, read_single, route_of, signature_of
 from provd.ground import Ground
 from provd.sealed import SealedReader
+from provd.selfcheck import SelfCheck
 from provd.store import Store, View
 from provd.watching import Coverage, Watching
 
@@ -81,12 +82,14 @@ class Inquiry:
         rules: Callable[[], IgnoreRules],
         watch: Watching,
         ground: Ground | None = None,
+        self_check: SelfCheck | None = None,
     ) -> None:
         self._store = store
         self._workers = workers
         self._rules = rules
         self._watch = watch
         self._mounts = workers.mounts
+        self._self_check = self_check
         self._sealed = None if ground is None else SealedReader(workers, ground)
 
     async def judge(
@@ -108,6 +111,8 @@ class Inquiry:
         self._watch.read()
         late = question.needs_log and not question.foreign and not await self._watch.recorded(timeout)
         answer = await self._judged(targets, question, began + timeout, many=many, late=late)
+        if self._self_check is not None:
+            self._self_check.judged(answer.judgements)
         if not evidence or not _about_paths(answer):
             return answer
         if self._watch.is_behind() and not _unproven(answer):

@@ -25,6 +25,7 @@ from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
 from provd.pages import Named, concerns, page
 from provd.resolver import Place, Resolver, absolute
+from provd.selfcheck import SelfCheck
 from provd.shortcut import Shortcut
 from provd.showing import BARRIER, Showing, Shown, is_unsaid
 from provd.statistics import Verdicts
@@ -54,6 +55,7 @@ class Responder:
         watch: Watching,
         shortcut: Shortcut,
         showing: Showing,
+        self_check: SelfCheck,
     ) -> None:
         self._showing = showing
         self._store = store
@@ -62,7 +64,7 @@ class Responder:
         self._clocks = clocks
         self._watch = watch
         self.verdicts = Verdicts()
-        self.at_once = AtOnce(store, resolver, clocks, shortcut, self.verdicts)
+        self.at_once = AtOnce(store, resolver, clocks, shortcut, self.verdicts, self_check)
 
     # entries
 

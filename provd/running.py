@@ -32,9 +32,11 @@ from provd.logs import set_level
 from provd.notify import Notifier
 from provd.recorder import Actions, Entries
 from provd.recorder.importing import Importing
+from provd.recorder.owing import Owing
 from provd.reloading import Reloading
 from provd.resolver import Resolver
 from provd.responder import Responder
+from provd.selfcheck import SelfCheck
 from provd.server import Connection, Server
 from provd.settings import Settings
 from provd.shortcut import Shortcut
@@ -71,11 +73,15 @@ class Running:
         self._live = live = Live(settings, store, self._workers)
         clocks = Clocks(store, run)
         ground = Ground(self._workers, live)
-        inquiry = Inquiry(store, self._workers, lambda: live.kept.rules, live, ground)
+        self._gaps = Owing(store, lambda _: None)
+        self._self_check = self_check = SelfCheck(
+            store, self._workers, live, lambda: live.kept.rules, settings.self_check, self._gaps.owe
+        )
+        inquiry = Inquiry(store, self._workers, lambda: live.kept.rules, live, ground, self_check)
         resolver = Resolver(store, self._workers, lambda: live.kept.paths)
         shortcut = Shortcut(store, self._workers.seals, ground)
         showing = Showing(self._workers, clocks, live, lambda: live.kept.rules)
-        responder = Responder(store, inquiry, resolver, clocks, live, shortcut, showing)
+        responder = Responder(store, inquiry, resolver, clocks, live, shortcut, showing, self_check)
         self._actions = Actions(store, inquiry, resolver, clocks, live)
         self._subscriptions = Subscriptions(store, clocks, live)
         self._trimming = Trimming(store, settings.max_records, settings.max_age)
@@ -103,7 +109,7 @@ class Running:
             self._actions,
             live.kept,
             self._subscriptions,
-            Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, places, live.look),
+            Status(store, clocks, live.kept, live.pump, audit, responder.verdicts, self_check, places, live.look),
             reloading,
             Exporting(store, resolver, clocks),
             Importing(store, inquiry, resolver, clocks),
@@ -132,11 +138,12 @@ class Running:
             ending.push_async_callback(self._durable)
             self._servings.append(await self._server.start(listening.socket))
             ending.callback(self._actions.close)
+            ending.callback(self._gaps.close)
             ending.push_async_callback(self._live.close)
             ending.push_async_callback(self._server.stop)
             ending.callback(self._stopping, tasks)
             self._live.start(self._grown)
-            works = (self._trimming.run(), self._settle(), self._wait_for_holders())
+            works = (self._trimming.run(), self._self_check.run(), self._settle(), self._wait_for_holders())
             tasks += [asyncio.ensure_future(work) for work in works]
             self._say_ready()
             await self._stop.wait()
@@ -209,6 +216,7 @@ class Running:
         set_level(settings.log_level)
         self._live.pace(settings.poll_seconds)
         self._trimming.limits(settings.max_records, settings.max_age)
+        self._self_check.take_share(settings.self_check)
 
     async def _wait_for_holders(self) -> None:
         try:

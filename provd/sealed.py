@@ -67,8 +67,8 @@ class SealedReader:
         if again.sealer is None or again.sealer.epoch != stand.epoch:
             return None
         for reading, seal in seals.items():
-            changed = await _changed(seal.things)
-            there = seal.found if changed == [] else self._look_again(reading, seal, changed, again)
+            others = await changed(seal.things)
+            there = seal.found if others == [] else self._look_again(reading, seal, others, again)
             if there is None:
                 return None
             found[reading] = there
@@ -77,7 +77,7 @@ class SealedReader:
         if any((reading, found[reading].digest) in fresh for reading in again.things):
             # What was read anew may have come to be so after others were looked at, without an event.
             for reading, seal in seals.items():
-                if await _changed(again.things.get(reading, seal.things)) != []:
+                if await changed(again.things.get(reading, seal.things)) != []:
                     return None
         if self._ground.stand() != stand:
             return None
@@ -133,7 +133,7 @@ class SealedReader:
         if row is None or raw is None:
             return None
         there = Found(f"{reading.algorithm}:{raw.hex()}", signature=row.signature, sealed=True)
-        return SetSeal(rules, there, ((reading.path, msgspec.structs.astuple(row.signature)),))
+        return SetSeal(rules, there, things_of(reading.path, row.signature))
 
     def _look_again(self, reading: Reading, seal: SetSeal, changed: list[int] | None, again: _Again) -> Found | None:
         """What a reading gives of which few files have changed; they are read, and sealed if they may be."""
@@ -240,10 +240,15 @@ def _since(found: Found, was: dict[bytes, bytes], now: dict[bytes, bytes]) -> di
     return since
 
 
-async def _changed(things: Things) -> list[int] | None:
+def things_of(path: bytes, signature: Signature) -> Things:
+    """What a file rests on by its seal: itself."""
+    return ((path, msgspec.structs.astuple(signature)),)
+
+
+async def changed(things: Things) -> list[int] | None:
     """Which files are not what they were; None where it is no file, or too many are."""
     lstat, compared = os.lstat, COMPARED
-    changed: list[int] = []
+    found: list[int] = []
     for start in range(0, len(things), SLICE):
         if start:
             await asyncio.sleep(0)
@@ -253,10 +258,10 @@ async def _changed(things: Things) -> list[int] | None:
             except OSError:
                 return None
             if now != was:
-                if not _is_file(was) or len(changed) == _FEW:
+                if not _is_file(was) or len(found) == _FEW:
                     return None
-                changed.append(index)
-    return changed
+                found.append(index)
+    return found
 
 
 def _is_still(path: bytes, was: tuple[int, ...]) -> bool:

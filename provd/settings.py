@@ -61,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     map_size: int = 64 * 1024**3
     max_records: int = 10_000_000
     max_age: int = 90 * 86400
+    self_check: float = 0.001
     flags: Flags = Flags()
     values: Mapping[str, Value] = {}
 
@@ -125,6 +126,7 @@ def _made_from(values: Mapping[str, Value], flags: Flags) -> dict[str, Any]:
         "map_size": values["store.map_gib"].value * 1024**3,
         "max_records": values["log.max_records"].value,
         "max_age": values["log.max_age_days"].value * 86400,
+        "self_check": float(values["self_check.share"].value),
         "values": values,
     }
 

@@ -22,6 +22,7 @@ from provd.descriptors import descriptors
 from provd.recorder import Roots
 from provd.recorder.actions import action_wire
 from provd.resolver import Resolver
+from provd.selfcheck import SelfCheck
 from provd.statistics import Verdicts
 from provd.store import Store, View
 from provd.store.keys import Root
@@ -69,6 +70,7 @@ class Status:
         pump: Pumping,
         audit: Audit,
         verdicts: Verdicts,
+        self_check: SelfCheck,
         places: dict[str, Any],
         look: Callable[[], Awaitable[None]],
     ) -> None:
@@ -78,6 +80,7 @@ class Status:
         self._pump = pump
         self._audit = audit
         self._verdicts = verdicts
+        self._self_check = self_check
         self._places = places
         self._look = look
         self._started = time.monotonic()
@@ -124,6 +127,7 @@ class Status:
             "verdicts": self._verdicts.told(),
             "gaps": self._store.gaps.told(),
             "audits": dict(self._audits),
+            "self_check": self._self_check.told(),
             "store": {"reopened": self._store.reopened, "map_bytes": self._store.environment.room},
             "descriptors": descriptors(),
             "wall_clock": {"stepped_s": self._clocks.stepped / 1e9, "ahead_s": max(0, dated - time.time_ns()) / 1e9},

@@ -77,6 +77,11 @@ class Epoch:
                 return False
             return number == self._count and self._clock >= 0
 
+    def void(self) -> None:
+        """From now on it is another epoch, whatever the kernel tells."""
+        with self._lock:
+            self._count += 1
+
     def add(self, descriptor: int) -> None:
         """From now on `is_still` looks at this one too: a watcher's, readable where it has something to tell."""
         if descriptor >= 0:

@@ -72,6 +72,11 @@ class Seals:
                 self._of, self._rows, self._sets, self._things = now, {}, {}, 0
         return now
 
+    def void(self) -> None:
+        """From here on none of those that there are is believed."""
+        self.epoch.void()
+        self.current()
+
     def get(self, path: bytes) -> Row | None:
         """The seal of the file at an absolute path, if there is one."""
         return self._rows.get(path)

@@ -24,6 +24,7 @@ from provd.inquiry import Inquiry
 from provd.recorder import Actions, Entries
 from provd.resolver import Resolver
 from provd.responder import Responder
+from provd.selfcheck import SelfCheck
 from provd.settings import Settings
 from provd.shortcut import Shortcut
 from provd.showing import Showing
@@ -148,14 +149,20 @@ class Desk:
         run = begin_run(self.store, settings)
         self.workers = workers or Workers()
         self.watch = watch
-        self.inquiry = Inquiry(self.store, self.workers, IgnoreRules, watch)
+        self.owed: list[tuple[list[bytes], str]] = []
+        self.self_check = SelfCheck(
+            self.store, self.workers, watch, IgnoreRules, 0, lambda *owed: self.owed.append(owed)
+        )
+        self.inquiry = Inquiry(self.store, self.workers, IgnoreRules, watch, self_check=self.self_check)
         resolver = Resolver(self.store, self.workers, lambda: [os.fsencode(self.root)])
         self.clocks = Clocks(self.store, run)
         self.showing = Showing(self.workers, self.clocks, watch, IgnoreRules)
         self.entries = Entries(self.store, self.inquiry, resolver, self.clocks, watch, self.showing)
         self.actions = Actions(self.store, self.inquiry, resolver, self.clocks, watch)
         shortcut = Shortcut(self.store, self.workers.seals, Ground(self.workers, watch))
-        self.responder = Responder(self.store, self.inquiry, resolver, self.clocks, watch, shortcut, self.showing)
+        self.responder = Responder(
+            self.store, self.inquiry, resolver, self.clocks, watch, shortcut, self.showing, self.self_check
+        )
         self.subscriptions = Subscriptions(self.store, self.clocks, watch)
         self.store.on_commit = lambda _: self.subscriptions.committed()
 

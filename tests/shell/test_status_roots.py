@@ -75,9 +75,12 @@ def status(tmp_path: Path, body: Callable[[Bench, Status, Audit], Awaitable[None
         await bench.store.submit(lambda writer: writer.append(records.Gap(writer.now, records.ALL, "started", RUN)))
         audit: Any = Audit()
         pump: Any = Pump()
+        checks: Any = SimpleNamespace(told=dict)
         clocks = Clocks(bench.store, RUN)
         places = {"socket": "/s", "state": "/t"}
-        await body(bench, Status(bench.store, clocks, bench.roots, pump, audit, Verdicts(), places, _look), audit)
+        await body(
+            bench, Status(bench.store, clocks, bench.roots, pump, audit, Verdicts(), checks, places, _look), audit
+        )
 
     run_with_roots(state, main)
 

@@ -66,7 +66,9 @@ def test_where_there_is_no_clock_of_the_boot_nobody_knows(store: Store, monkeypa
 
 
 def _told(store: Store, run: str) -> dict[str, Any]:
-    nothing: Any = SimpleNamespace(behind=0, counters=SimpleNamespace(lost=0, scans=0), counts=lambda roots: {})
+    nothing: Any = SimpleNamespace(
+        behind=0, counters=SimpleNamespace(lost=0, scans=0), counts=lambda roots: {}, told=dict
+    )
     roots: Any = SimpleNamespace(paths=[], kept=[], lies_in_another=lambda path: False)
 
     async def look() -> None:
@@ -74,7 +76,7 @@ def _told(store: Store, run: str) -> dict[str, Any]:
 
     import asyncio
 
-    made = status.Status(store, Clocks(store, run), roots, nothing, nothing, Verdicts(), {}, look)
+    made = status.Status(store, Clocks(store, run), roots, nothing, nothing, Verdicts(), nothing, {}, look)
     return asyncio.run(made.status())
 
 
