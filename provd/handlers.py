@@ -100,6 +100,8 @@ class Handlers:
                 return await self._entries.forget(asked, foreign=foreign)
             case params.EntryList():
                 return await self._responder.listed(asked, foreign=foreign)
+            case params.EntryPlaces():
+                return await self._responder.places(asked)
             case params.EntryExport():
                 return await self._exporting.page(asked, foreign=foreign)
             case params.EntryImport():
