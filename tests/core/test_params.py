@@ -31,7 +31,7 @@ CONTRACT: Final = frozenset(
         *("action.begin", "action.record", "action.end", "action.list"),
     }
 )
-"""Every method of the contract but those of the lifecycle, which is not built; two for the configuration, and one to find a key."""
+"""Every method of the contract but those of the lifecycle, which is not built; and of its own three for ease."""
 
 DEPS: Final = ["a", {"dep": "file:a", "digest": ONES}, {"dep": {"b64": "YQ=="}}, {"b64": "YQ=="}]
 SCOPED: Final[dict[str, Any]] = {"root": "/r", "scope": "global"}
