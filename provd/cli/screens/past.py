@@ -100,3 +100,8 @@ def state(record: Json, place: bytes) -> str | None:
     if record.get("kind") == "deleted" or any(records.is_below(place, source) for source in named[1:]):
         return ABSENT
     return record.get("digest") if place == named[0] or not records.is_below(place, named[0]) else None
+
+
+def made(record: Json) -> bool:
+    """Whether it is the making of what has no content of its own: a directory, or a link."""
+    return record.get("kind") == "created" and record.get("size") is None and record.get("digest") is None
