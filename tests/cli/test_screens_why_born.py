@@ -196,7 +196,7 @@ def test_an_entry_derived_from_what_was_dirty_stays_born_stale(desk: Desk, conte
 
     assert len(before) == 1
     assert told.marked == before
-    assert f"│   ✗ it was dirty before it was put: so was entry:below\n" in told.text
+    assert "│   ✗ it was dirty before it was put: so was entry:below\n" in told.text
 
 
 def test_of_an_entry_below_that_may_have_been_born_stale_no_record_is_marked(
