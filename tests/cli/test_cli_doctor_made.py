@@ -164,3 +164,10 @@ def test_an_audit_that_found_something(own: Workspace) -> None:
 
     assert set(found) == {"audit.mismatch"}
     assert found["audit.mismatch"]["next"].startswith("provd audit ")
+
+    own.write("f", "one\n")
+    own.clock()
+    assert set(news(own.daemon)) == {"audit.mismatch"}, "nobody looked again"
+    own.put("k", "file:f")
+    assert own.rpc("daemon.audit")["mismatches"] == []
+    assert news(own.daemon) == {}

@@ -147,9 +147,7 @@ def test_born_stale_is_told_in_words(desk: Desk) -> None:
 
     assert told[4].startswith("├ HH:MM:SS.mmm  AGO         ~ modified config.py xxh3:")
     assert told[4].endswith("  the last change before it was put")
-    assert told[5] == "✗ HH:MM:SS.mmm  AGO         put", (
-        "by sha256 the log compares nothing"
-    )
+    assert told[5] == "✗ HH:MM:SS.mmm  AGO         put", "by sha256 the log compares nothing"
     assert told[8] == (
         "│   ✗ it was dirty when it was put: file:/tmp/provd-HOME0000/root/config.py"
         " differs from the digest that was given"
