@@ -106,3 +106,26 @@ def test_a_late_put_of_an_entry_below_replaced_nothing(desk: Desk) -> None:
 
     assert [" entry late " in line for line in told.lines].count(True) == 1
     assert [" entry put base " in line for line in told.marked] == [True]
+
+
+@pytest.mark.parametrize(
+    ("dep", "marked"),
+    [
+        ("file:d/a", "+ created d/a "),
+        ("glob:d/*", "+ created d/a "),
+        ("glob:d/*.py", "+ created d "),
+        ("tree:d", "+ created d "),
+        ("dir:d", "+ created d "),
+    ],
+)
+def test_of_what_was_touched_no_directory_on_the_way_is_marked(desk: Desk, dep: str, marked: str) -> None:
+    """It is known only that it was touched since the clock: what lies in the directory was, if that has a record."""
+    clock = desk.clock()
+    os.mkdir(f"{desk.daemon.root}/d")
+    desk.save("d/a", "one\n")
+    desk.put("k", dep, fetched_at=clock)
+
+    told = desk.pipe("why", "k")
+
+    assert "  touched\n" in told.text
+    assert [marked in line for line in told.marked] == [True]

@@ -11,8 +11,8 @@ from typing import Any, Final
 from provd.cli.given import names
 from provd.cli.screens import birth
 from provd.cli.screens.birth import ABSENT
-from provd.cli.screens.concern import Differing, Ground, root_of
-from provd.cli.screens.past import Event, Past, made, state
+from provd.cli.screens.concern import Dependency, Differing, Ground, path_of, root_of
+from provd.cli.screens.past import Event, Past, made, note, state
 from provd.cli.screens.returns import Returns
 from provd.cli.words import causes, records, verdicts
 from provd.client import wire_path
@@ -47,6 +47,8 @@ class Turn:
         others = [item for item in deps if names.named(item) not in self._differing.told]
         self._others = Ground(answer | {"deps": others})
         self.ground = Ground(answer | {"deps": deps})
+        unread = [path_of(item, root_of(answer)) for item in answer.get("evidence") or [] if item["why"] == "touched"]
+        self._unread = [Dependency(*there) for there in unread if there is not None]
         self._whole = whole
         self._faults = birth.faults(answer, whole)
         self._verdict = answer.get("born")
@@ -137,7 +139,8 @@ class Turn:
         if any(self._born(place) for place in self._since):
             return None
         since = [event for place, event in self._since.items() if not self._only_leads(place)]
-        early = [events[0] for place, events in self._early.items() if events and self._blames_early(place)]
+        blamed = (place for place, events in self._early.items() if events and self._blames_early(place))
+        early = [self._early[place][0] for place in blamed if not self._only_leads(place)]
         return min([*since, *early], key=lambda event: event.seq, default=None)
 
     def doubted(self) -> list[bytes]:
@@ -277,7 +280,9 @@ class Turn:
         events = (*self._early.get(place, ()), *self._late.get(place, ()))
         if place in self.members or not events or not all(made(event.record) for event in events):
             return False
-        below = (member for member in self.members if records.is_below(member, place))
+        unread = self._unread and all(dep.led_by(place) for dep in self._unread)
+        known = {*self.members, *self._early, *self._late} - {place} if unread else self.members
+        below = (member for member in known if records.is_below(member, place))
         return any(self._early.get(member) or self._late.get(member) for member in below)
 
     def _came_and_went(self, place: bytes, late: deque[Event]) -> bool:
@@ -337,13 +342,13 @@ class Turn:
         elif held is not None and not held.touched:
             self._restore(place, early=False, exact=self.fresh_once)
         elif early:
-            _note(self._early.setdefault(place, deque()), event, same=same)
+            note(self._early.setdefault(place, deque()), event, same=same)
         else:
             unclear = self._unclear.setdefault(place, set())
             (unclear.add if now is None else unclear.discard)(event.seq)
             if self._came_back(event, place, known=now is not None and birth.comparable(kept)):
                 self._vague.add(place)
-            _note(self._late.setdefault(place, deque(maxlen=_NEWEST)), event, same=same)
+            note(self._late.setdefault(place, deque(maxlen=_NEWEST)), event, same=same)
             if not same:
                 self._since.setdefault(place, event)
             elif self._since.get(place) is event:
@@ -385,11 +390,3 @@ class Turn:
                 if member not in named and any(records.is_below(member, path) for path in named)
             ]
         return found or [path for path in named if self._is_of(self.ground, path)] or named[:1]
-
-
-def _note(events: deque[Event], event: Event, *, same: bool) -> None:
-    """Keeps a change of a place, or takes it away where its digest shows now that it was none."""
-    if same and event in events:
-        events.remove(event)
-    elif not same and event not in events:
-        events.append(event)
