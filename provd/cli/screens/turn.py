@@ -24,8 +24,6 @@ _NEWEST: Final = 16
 _COUNTED: Final = 64
 """Changes after a put among which the first one is known to be that."""
 _REPLACED: Final = frozenset({"entry-replaced", "entry-revoked", "entry-missing"})
-_NO_TURN: Final = frozenset({"late", "supported", "revalidated"})
-"""What happens to an entry and leaves its version as it is."""
 
 
 class Turn:
@@ -119,8 +117,6 @@ class Turn:
     def _kept(self, record: Json) -> bool:
         """Whether it is the record of an entry below that is still the version that was rested on."""
         versions = self._versions.get(str(record.get("key")))
-        if record.get("type") == "entry" and (record.get("event") in _NO_TURN or record.get("archived")):
-            return True
         return record.get("type") == "entry" and versions is not None and str(record.get("version")) == versions
 
     def hashed(self, event: Event) -> None:
