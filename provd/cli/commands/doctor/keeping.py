@@ -159,9 +159,10 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
 
 
 def audits(facts: Facts) -> Iterator[Result]:
-    """Whether an audit found that the daemon believed something else than what is there."""
+    """Whether what the daemon believes was another than what is there, when an audit last looked."""
     told = facts.part("audits")
-    count, mismatches = number(told, "count"), number(told, "mismatches")
+    count = number(told, "count")
+    mismatches = number(told, "differing" if "differing" in told else "mismatches")  # an older daemon counts all
     made = f"{output.count(count, 'audit', 'audits')} since the start"
     if mismatches:
         yield warn(
@@ -172,7 +173,8 @@ def audits(facts: Facts) -> Iterator[Result]:
             steps.ways("provd audit  # tells what still differs", "provd restart  # ends this message"),
         )
     elif told:
-        yield ok(f"{made}, nothing differed" if count else "none since the start")
+        found = "nothing differs any more" if number(told, "mismatches") else "nothing differed"
+        yield ok(f"{made}, {found}" if count else "none since the start")
 
 
 def descriptors(facts: Facts) -> Iterator[Result]:
