@@ -78,7 +78,10 @@ def test_directories_and_what_is_not_there_are_taken() -> None:
         ("f", ""),
         ("none", ""),
         ("glob:sc/**", "glob:sc/**: there is no directory sc yet"),
-        ("glob:{a,b}/*", "glob:{a,b}/*: there is no directory {a,b} yet: the first match will make it dirty; braces are"),
+        (
+            "glob:{a,b}/*",
+            "glob:{a,b}/*: there is no directory {a,b} yet: the first match will make it dirty; braces are",
+        ),
         ("names:d/sub/*/x/*.py", "names:d/sub/*/x/*.py: there is no directory d/sub yet"),
         ("glob:f/*", "glob:f/*: f is a file, so nothing can match"),
         ("glob:d/*.py", ""),
