@@ -94,6 +94,15 @@ def test_a_write_of_any_bytes(cli: RealCli) -> None:
     assert "done: nothing changed" in told
 
 
+def test_a_line_of_any_bytes_is_completed(cli: RealCli) -> None:
+    for line in (b"provd put k --dep file:\xff", b"provd exec -- \xff", b"provd check k\xe2\x80\xae"):
+        asked = {"COMP_LINE": os.fsdecode(line), "_PROVD_COMPLETE": "zsh_complete"}
+
+        told = _run(cli, env=_ASCII | asked)[1]
+        assert "UnicodeEncodeError" not in told
+        assert told.startswith("file\t") == (b"check" not in line)
+
+
 def test_a_word_of_any_bytes_is_shown_as_a_shell_takes_it(cli: RealCli) -> None:
     words = (b"put", _TURNING, b"--no-deps", b"--value", b"v")
     _run(cli, *words)
