@@ -12,9 +12,9 @@ import msgspec
 
 from provd import __version__, atonce
 from provd.clocks import Clocks
-from provd.core import errors, params
+from provd.core import errors, members, params
 from provd.core.records import wire_name
-from provd.core.wire import DECLARING, Bad, Request
+from provd.core.wire import DECLARING, Bad, Request, may_declare
 from provd.exporting import Exporting
 from provd.recorder import Actions, Entries, Roots
 from provd.recorder.importing import Importing
@@ -28,6 +28,10 @@ from provd.store import Store
 from provd.subscriptions import Subscriptions
 
 PROTOCOL: Final = 1
+_LONG: Final = 64 * 1024
+"""Bytes of parameters that are looked through in a thread."""
+_LISTS: Final = ("deps", "writes")
+"""The parameters that are lists of dependencies."""
 
 
 class Handlers:
@@ -96,6 +100,8 @@ class Handlers:
                 return await self._entries.forget(asked, foreign=foreign)
             case params.EntryList():
                 return await self._responder.listed(asked, foreign=foreign)
+            case params.EntryPlaces():
+                return await self._responder.places(asked)
             case params.EntryExport():
                 return await self._exporting.page(asked, foreign=foreign)
             case params.EntryImport():
@@ -129,13 +135,16 @@ class Handlers:
 
     async def _decoded(self, request: Request) -> params.Params:
         """The parameters; raises UnknownMethod, InvalidParams."""
+        raw = b"" if request.params is msgspec.UNSET else bytes(request.params)
         try:
-            return params.decode(request.method, request.params)
-        except errors.InvalidParams as e:
-            if request.method in DECLARING and not self.stopping:
-                raw = b"" if request.params is msgspec.UNSET else bytes(request.params)
+            asked = params.decode(request.method, request.params)
+            if request.method != atonce.METHOD:  # it names in its answer what it took, and most go another way
+                await _need_each_once(request.method, raw)
+        except (errors.UnknownMethod, errors.InvalidParams) as e:
+            if not self.stopping and (request.method in DECLARING or _names_writes(raw)):
                 await self._actions.unwritten.misread(request.method, raw, e)
             raise
+        return asked
 
     async def refused(self, bad: Bad) -> None:
         """What a line that is no request may declare is recorded before it gets its error."""
@@ -206,3 +215,21 @@ class Handlers:
 def _for_peer(told: dict[str, Any], *, foreign: bool) -> dict[str, Any]:
     """What the log tells of a stretch: to who sees other files it tells nothing of what happened to those."""
     return told | {"complete": False, "foreign": True} if foreign else told
+
+
+async def _need_each_once(method: str, raw: bytes) -> None:
+    """Raises InvalidParams where of parameters that fit some come twice."""
+    if not raw or raw == b"null":
+        return
+    if len(raw) > _LONG:
+        again = await asyncio.to_thread(members.twice_in, raw, _LISTS)
+    else:
+        again = members.twice_in(raw, _LISTS)
+    if again is not None:
+        raise errors.InvalidParams(f"{method}: {again!r} comes twice", "send each member once")
+
+
+def _names_writes(raw: bytes) -> bool:
+    """Whether parameters say that something is about to be written, whatever the method is called."""
+    names = members.names(raw)
+    return may_declare(raw) if names is None else "writes" in names

@@ -26,5 +26,13 @@ def typed(text: str) -> str:
     """The same of an argument as it was typed: an option stays one."""
     if text.isprintable():
         return shlex.quote(text)
-    signs = (sign if (sign := chr(byte)) in _UNQUOTED else f"\\x{byte:02x}" for byte in os.fsencode(text))
+    signs = (sign if (sign := chr(byte)) in _UNQUOTED else f"\\x{byte:02x}" for byte in _bytes(text))
     return "$'" + "".join(signs) + "'"
+
+
+def _bytes(text: str) -> bytes:
+    """A name's own bytes. A key is UTF-8 whatever the locale is, so that the locale may have no bytes for it."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

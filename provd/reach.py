@@ -79,6 +79,16 @@ def state(pid: int) -> str:
     return (stat_of(pid) or [""])[0]
 
 
+def is_killed(pid: int) -> bool:
+    """Whether a process was sent SIGKILL and is still there: the kernel holds it, as a file system that hangs does."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            pending = [line.split()[1] for line in file if line.startswith((b"SigPnd:", b"ShdPnd:"))]
+    except OSError:
+        return False
+    return any(int(signals, 16) >> 8 & 1 for signals in pending)  # SIGKILL is the ninth
+
+
 def stat_of(pid: int) -> list[str]:
     """The fields of a process behind its name (proc(5): its state, its parent, ...); [] where they are not told."""
     try:
@@ -113,7 +123,7 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
         None: (f"the socket's path is too long for the system: {path}", NAME_IT, "long"),
     }
     message, hint, kind = known.get(error.errno, (f"cannot connect to {path}: {reason}", run_it, "other"))
-    if error.errno == errno.ECONNREFUSED and (other := _other(path)):
+    if error.errno in {errno.ECONNREFUSED, errno.ENOENT} and (other := lies_at(path)):
         from provd.quoting import quoted  # noqa: PLC0415
 
         look = f"ls -ld {quoted(path)}  # what lies there; --socket, or $PROVD_SOCKET for all, names another place"
@@ -124,14 +134,14 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
     return ProvdUnreachable(message, hint if there is None else ask_it(there), kind, there)
 
 
-def _other(path: str) -> str:
+def lies_at(path: str) -> str:
     """What is at the path, where that is something else than a socket; empty where it is one, or cannot be seen."""
     import stat  # noqa: PLC0415  (only where nobody answers)
 
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return ""
+        return "a link that leads nowhere" if os.path.islink(path) else ""
     if stat.S_ISSOCK(mode):
         return ""
     return "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a special file"

@@ -140,6 +140,15 @@ def absolute(path: bytes, field: str) -> bytes:
     return path.rstrip(b"/") or b"/"
 
 
+def joined(path: bytes, place: Place, field: str) -> bytes:
+    """`path` as an absolute one, joined to the root of `place`; raises RootAmbiguous, InvalidParams."""
+    if not path.startswith(b"/"):
+        if place.root is None:
+            raise errors.RootAmbiguous(f"{field} is relative and there is no root to join it to", "send root")
+        path = place.root.rstrip(b"/") + b"/" + path
+    return absolute(path, field)
+
+
 def _are_long(given: params.Dependencies) -> bool:
     if len(given) * dependency.MAX_PATTERN <= _LONG:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +25,7 @@ from provd.core.verdict import MAX_PATHS, Judgement, reading_of
 from provd.disk import Route
 from provd.inquiry import Answer, Inquiry
 from provd.pages import Named, concerns, page
-from provd.resolver import Place, Resolver, absolute
+from provd.resolver import Resolver, joined
 from provd.selfcheck import SelfCheck
 from provd.shortcut import Shortcut
 from provd.showing import BARRIER, Showing, Shown, is_unsaid
@@ -251,7 +252,7 @@ class Responder:
         scope = place.need_scope()
         touching = None
         if asked.touching is not None:
-            path = _joined(params.name_bytes(asked.touching), place, "touching")
+            path = joined(params.name_bytes(asked.touching), place, "touching")
             reals = {} if foreign else await self._resolver.real_paths([path])
             paths = {path, reals.get(path, path)}
             leaves = await self._resolver.leaves({*reals, *reals.values()})
@@ -273,6 +274,17 @@ class Responder:
             out = out[: asked.limit]
             after = out[-1]["key"]
         return {"entries": out, "after": after} | _damaged(damaged)
+
+    async def places(self, asked: params.EntryPlaces) -> Any:
+        """`entry.places`: where a key has an active entry, in the order in which these were first put to."""
+
+        def found() -> list[bytes]:
+            with self._store.thread_view() as view:
+                return list(islice(view.scopes_of(params.key(asked.key)), asked.limit + 1))
+
+        there = await asyncio.to_thread(found)
+        told = {"places": [records.wire_scope(scope) for scope in there[: asked.limit]]}
+        return told | ({"more": True} if len(there) > asked.limit else {})
 
     def _touching(self, paths: set[bytes], leaves: frozenset[bytes]) -> set[EntryId]:
         with self._store.thread_view() as view:
@@ -351,7 +363,7 @@ class Responder:
         if asked.paths is None:
             return None
         place = await self._resolver.place(asked.root)
-        named = [_joined(params.name_bytes(name), place, "path") for name in asked.paths]
+        named = [joined(params.name_bytes(name), place, "path") for name in asked.paths]
         routes = await self._inquiry.routes(set(named), _LIST_PATIENCE)
         return {path: routes.get(path) for path in named}
 
@@ -372,15 +384,6 @@ class Responder:
 
 def _damaged(keys: list[str]) -> dict[str, Any]:
     return {"damaged": keys} if keys else {}
-
-
-def _joined(path: bytes, place: Place, field: str) -> bytes:
-    """`path` as an absolute one; raises RootAmbiguous, InvalidParams."""
-    if not path.startswith(b"/"):
-        if place.root is None:
-            raise errors.RootAmbiguous(f"{field} is relative and there is no root to join it to", "send root")
-        path = place.root.rstrip(b"/") + b"/" + path
-    return absolute(path, field)
 
 
 def _kept_wire(kept: Kept) -> dict[str, Any]:

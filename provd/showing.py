@@ -49,6 +49,9 @@ class Showing:
         patience: float,
     ) -> Mapping[Reading, Rest]:
         """What was at rest since the clock, of what was `found` after a first barrier, and is wholly watched."""
+        found = {
+            r: there for r, there in found.items() if there.digest is not None
+        }  # the others may hang, and show nothing
         if since is None or not since.exact or not found or not self._watch.roots:
             return {}
         before = self._clocks.given(since.position)

@@ -59,6 +59,36 @@ class Pumping(Protocol):
         """What it has counted."""
 
 
+class Audited:
+    """What audits came to since the start, and what of that the newest look at it still found to differ."""
+
+    def __init__(self) -> None:
+        self._counts = {"count": 0, "files": 0, "mismatches": 0}
+        self._differing: set[bytes] = set()
+
+    def take(self, told: dict[str, Any], directory: bytes | None, *, sampled: bool) -> None:
+        """Takes the answer of an audit of `directory` (None: of all).
+
+        What it does not tell of any more is in order again, if it was looked at: a sample leaves out what it likes.
+        """
+        self._counts["count"] += 1
+        self._counts["files"] += told["files"]
+        self._counts["mismatches"] += len(told["mismatches"])
+        skipped = told["skipped"]["places"]
+        if not sampled and told["skipped"]["count"] <= len(skipped):
+            unseen = [_bytes(place["path"]) for place in skipped]
+            self._differing = {
+                path
+                for path in self._differing
+                if not (directory is None or is_under(path, directory)) or any(is_under(path, at) for at in unseen)
+            }
+        self._differing |= {_bytes(mismatch["path"]) for mismatch in told["mismatches"]}
+
+    def told(self) -> dict[str, int]:
+        """As the status has it."""
+        return self._counts | {"differing": len(self._differing)}
+
+
 class Status:
     """Tells `daemon.status`, `root.list` and `daemon.audit`."""
 
@@ -84,7 +114,7 @@ class Status:
         self._places = places
         self._look = look
         self._started = time.monotonic()
-        self._audits = {"count": 0, "files": 0, "mismatches": 0}
+        self._audited = Audited()
         self._rows: dict[bytes, dict[str, Any]] = {}
         self._rows_at = 0.0
         self._counted: tuple[tuple[int, tuple[bytes, ...]], dict[bytes, int] | None] | None = None
@@ -126,7 +156,7 @@ class Status:
             "bytes": self._store.environment.size(),
             "verdicts": self._verdicts.told(),
             "gaps": self._store.gaps.told(),
-            "audits": dict(self._audits),
+            "audits": self._audited.told(),
             "self_check": self._self_check.told(),
             "store": {"reopened": self._store.reopened, "map_bytes": self._store.environment.room},
             "descriptors": descriptors(),
@@ -236,9 +266,7 @@ class Status:
         skipped |= {tree: ALL_IGNORED for tree in trees if tree in roots and self._roots.leaves_all_out(tree)}
         there = [tree for tree in trees if tree not in skipped]
         told = await self._audit.run(there, directory, asked.sample, skipped)
-        self._audits["count"] += 1
-        self._audits["files"] += told["files"]
-        self._audits["mismatches"] += len(told["mismatches"])
+        self._audited.take(told, directory, sampled=asked.sample is not None)
         return told
 
 
@@ -246,3 +274,8 @@ def _filesystem(mounts: MountPoints, path: bytes) -> str | None:
     """The type of the file system that holds `path`, as the system names it; None where nobody knows."""
     mount = mounts.holding(path)
     return None if mount is None else mount.kind
+
+
+def _bytes(path: str | dict[str, str]) -> bytes:
+    """A path as the wire has it, as bytes."""
+    return path.encode() if isinstance(path, str) else params.from_b64(path["b64"])

@@ -1,18 +1,21 @@
 """Who can tell of a fault: the newest record that touched what is at fault.
 
 Rule: it explains a verdict and never changes it. Of a set whose members are known only those that differ are asked
-about: what else happened in it made nothing dirty.
+about: what else happened in it made nothing dirty. What was seen to change counts more than what was declared: an
+action may write less than it said.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from provd.core import evidence, records
-from provd.core.dependency import PATH_KINDS, Kind, base, with_above
+from provd.core.dependency import ABSENT, PATH_KINDS, Kind, algorithm_of, base, with_above
 from provd.core.entry import Entry, Kept
+from provd.core.facts import Touch
 from provd.core.verdict import Fault
 from provd.store import View
 
@@ -28,7 +31,7 @@ def newest_record(view: View, entry: Entry | None) -> evidence.MutationOf:
                 position, paths = _of_members(view, kept[fault.dep], paths, entry.clock)
             else:
                 touch = view.touch(kept[fault.dep], entry.clock)
-                position = position if touch is None else touch.newest(entry.clock) or position
+                position = position if touch is None else _which(view, touch, entry.clock, fault) or position
         return evidence.Witnessed(_told(view, position), paths)
 
     return newest
@@ -41,21 +44,19 @@ def _of_members(view: View, kept: Kept, paths: tuple[bytes, ...], clock: int) ->
     """
     literal, listed = base(kept.dep), kept.dep.kind in {Kind.DIR, Kind.NAMES}
     real = kept.real or literal
-    known: dict[bytes, int] = {}  # members share the directories above them
+    known: dict[bytes, Touch] = {}  # members share the directories above them
 
-    def touched(path: bytes, *, structural: bool) -> int:
-        return view.touch_of(path, structural=structural).newest(clock) or 0
-
-    def above(path: bytes) -> int:
+    def above(path: bytes) -> Touch:
         if path not in known:
-            known[path] = touched(path, structural=True)
+            known[path] = view.touch_of(path, structural=True)
         return known[path]
 
-    def at(path: bytes) -> int:
-        return max(touched(path, structural=listed), *map(above, with_above(path)[1:]))
+    def at(path: bytes) -> list[Touch]:
+        return [view.touch_of(path, structural=listed), *map(above, with_above(path)[1:])]
 
     def newest(path: bytes) -> int:
-        return max(at(path), at(real.rstrip(b"/") + path[len(literal.rstrip(b"/")) :]) if real != literal else 0)
+        there = real.rstrip(b"/") + path[len(literal.rstrip(b"/")) :]
+        return _which(view, _newest_of([*at(path), *(at(there) if real != literal else ())]), clock)
 
     positions = {path: newest(path) for path in paths}
     last = max(positions.values())
@@ -63,17 +64,50 @@ def _of_members(view: View, kept: Kept, paths: tuple[bytes, ...], clock: int) ->
     return last or None, ordered
 
 
+def _newest_of(touches: Sequence[Touch]) -> Touch:
+    """The newest declared write of all, an open one before those that ended, beside the newest mutation of all."""
+    declared = max(touches, key=lambda touch: (touch.end is None, touch.action if touch.end is None else touch.end))
+    return Touch(declared.end, declared.action, max(touch.mutation for touch in touches))
+
+
+def _which(view: View, touch: Touch, clock: int, fault: Fault | None = None) -> int:
+    """The position of the newest record after `clock` that tells of a write; 0 without one.
+
+    That is no action that began after the newest mutation, unless it was declared when it was over, and nobody else
+    made that mutation; or unless the mutation is known to have left something else than the `fault` tells of.
+    """
+    newest = touch.newest(clock) or 0
+    if newest == touch.mutation or touch.mutation <= clock:
+        return newest
+    seen = view.record(touch.mutation)
+    if not isinstance(seen, records.Mutation):
+        return newest
+    if touch.end == touch.action and seen.actor == records.Actor():
+        return newest
+    return newest if fault is not None and _is_another(fault, seen, view, touch.mutation) else touch.mutation
+
+
+def _is_another(fault: Fault, seen: records.Mutation, view: View, position: int) -> bool:
+    """Whether what is at fault is known to be another than that mutation left there."""
+    left = _with_digest(view, position, seen)
+    if fault.dep is None or fault.now is None or left.path != fault.dep.name or left.digest is None:
+        return False
+    return fault.now == ABSENT or (algorithm_of(left.digest) == algorithm_of(fault.now) and left.digest != fault.now)
+
+
 def _told(view: View, position: int | None) -> dict[str, Any] | None:
     """The record at a position as the wire has it, None where there is none any more."""
     record = None if position is None else view.record(position)
     if record is None or position is None:
         return None
-    return records.to_wire(position, _with_digest(view, position, record))
+    if isinstance(record, records.Mutation):
+        record = _with_digest(view, position, record)
+    return records.to_wire(position, record)
 
 
-def _with_digest(view: View, position: int, record: records.Record) -> records.Record:
+def _with_digest(view: View, position: int, record: records.Mutation) -> records.Mutation:
     """A mutation with the digest that was found later, where it was."""
-    if not isinstance(record, records.Mutation) or record.digest_state is not records.DigestState.PENDING:
+    if record.digest_state is not records.DigestState.PENDING:
         return record
     at = view.hashed(position, record)
     hashed = None if at is None else view.record(at)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import queue
 import struct
 import threading
 from typing import Final
@@ -28,6 +29,8 @@ class Hung:
 
     def __init__(self, path: str) -> None:
         self.hangs = False
+        self.unanswered: queue.SimpleQueue[int] = queue.SimpleQueue()
+        """The operations that were read while it hung, in turn."""
         self._device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         options = f"fd={self._device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()},allow_other"
         libc = ctypes.CDLL(None, use_errno=True)
@@ -42,7 +45,7 @@ class Hung:
             if operation == _INIT:
                 self._answer(number, struct.pack("<IIIIHHIIHH28x", 7, 31, 65536, 0, 12, 9, 65536, 1, 1, 0))
             elif self.hangs:
-                continue
+                self.unanswered.put(operation)
             elif operation == _GETATTR:
                 self._answer(number, struct.pack("<QII", 0, 0, 0) + _ATTRIBUTES[node])
             elif operation in {_OPENDIR, _OPEN}:

@@ -103,7 +103,6 @@ class LazyGroup(Group):
         """All on one screen: what it is, examples, the table in two columns (nothing of it is imported), exit codes."""
         formatter.write(f"{_USAGE}\n  {self.help}\n")
         helptext.write_examples(self.examples, formatter)
-        formatter.write("\n")
         for section, commands in SECTIONS.items():
             cells = [f"{names:<{_NAME}} {text}" for names, (_, text) in commands.items()]
             for number in range(0, len(cells), 2):

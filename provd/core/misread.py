@@ -20,14 +20,20 @@ def _number(_: str) -> None:
     """Numbers name nothing, and some are too long to be had."""
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """All members: of a name that comes twice nobody knows which one is meant."""
-    told = dict(pairs)
-    return told if len(told) == len(pairs) else told | {"": [value for _, value in pairs]}
+class _Members(dict[str, Any]):
+    """An object with all its members: of a name that comes twice nobody knows which one is meant."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+    def every(self, name: str) -> list[Any]:
+        """What was sent under a name."""
+        return [value for each, value in self.pairs if each == name]
 
 
 _read: Final = json.JSONDecoder(
-    strict=False, parse_int=_number, parse_float=_number, parse_constant=_number, object_pairs_hook=_members
+    strict=False, parse_int=_number, parse_float=_number, parse_constant=_number, object_pairs_hook=_Members
 ).raw_decode
 _space: Final = re.compile(r"[ \t\r\n]*")
 
@@ -81,9 +87,11 @@ def declared(value: Any) -> frozenset[bytes] | None:
             if isinstance(one, list):
                 left += one
             elif isinstance(one, dict):
-                left += [*one, *one.values()]
-                if isinstance(given := one.get("b64"), str):
-                    found |= _object(params.from_b64(given))
+                pairs = one.pairs if isinstance(one, _Members) else one.items()
+                for name, member in pairs:
+                    left += [name, member]
+                    if name == "b64" and isinstance(member, str):
+                        found |= _object(params.from_b64(member))
             elif isinstance(one, str) and one.startswith("object:"):
                 found |= _object(one.encode())
     except (errors.InvalidParams, UnicodeEncodeError):
@@ -108,9 +116,19 @@ def _object(text: bytes) -> set[bytes]:
 
 
 def _of_request(request: Any) -> frozenset[bytes] | None:
-    if not isinstance(request, dict) or not isinstance(request.get("method"), str):
+    methods = request.every("method") if isinstance(request, _Members) else []
+    if not methods or not all(isinstance(one, str) for one in methods):
         return declared(request)
-    return declared(request.get("params")) if request["method"] in wire.DECLARING else frozenset()
+    given = _Members([pair for one in request.every("params") for pair in _pairs(one)])
+    if (
+        wire.DECLARING.isdisjoint(methods) and "writes" not in given
+    ):  # it may be misspelt: who says so is about to write
+        return frozenset()
+    return declared(given)
+
+
+def _pairs(given: Any) -> list[tuple[str, Any]]:
+    return given.pairs if isinstance(given, _Members) else [("", given)]
 
 
 def _past_space(text: str, at: int) -> int:

@@ -187,6 +187,11 @@ class EntryList(Scoped, frozen=True, kw_only=True):
     limit: Limit = 1000
 
 
+class EntryPlaces(Params, frozen=True, kw_only=True):
+    key: str
+    limit: Limit = 1000
+
+
 class EntryExport(Scoped, frozen=True, kw_only=True):
     all: bool = False
     after: str | None = None
@@ -252,6 +257,7 @@ METHODS: Final[dict[str, type[Params]]] = {
     "entry.revalidate": EntryRevalidate,
     "entry.forget": EntryForget,
     "entry.list": EntryList,
+    "entry.places": EntryPlaces,
     "entry.export": EntryExport,
     "entry.import": EntryImport,
     "action.begin": ActionBegin,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from provd.core import errors, glob, params
+from provd.core import errors, glob, members, params
 from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, check_digest, is_under, parse
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.records import wire_name, wire_scope
@@ -159,6 +159,8 @@ def decode(raw: bytes) -> Line:
         told = _lines.decode(raw)
     except (msgspec.MsgspecError, RecursionError) as e:
         raise errors.InvalidParams(str(e), params.fields(Line)) from None
+    if (again := members.twice_in(raw, ("deps",))) is not None:
+        raise errors.InvalidParams(f"{again!r} comes twice", "send each member once")
     params.key(told.key)
     if (told.root is None) == (told.scope is None):
         raise errors.InvalidParams("neither or both of root and scope", "a key lives in one of them")

@@ -200,9 +200,8 @@ def settle(
     done: Judgements = {}
     for entry in need.order:
         done[entry.id] = judge.entry(entry, done)
-    nobody = Judgement(
-        Verdict.UNKNOWN, "no-entry", Proof.CONTENT, None, (Fault(Verdict.UNKNOWN, "no-entry", Proof.CONTENT),)
-    )
+    absent = Fault(Verdict.UNKNOWN, "no-entry", Proof.LOG)  # no file was read: that there is none, the store says
+    nobody = Judgement(absent.verdict, absent.why, absent.proof, None, (absent,))
     return {entry_id: nobody if entry is None else done[entry_id] for entry_id, entry in need.targets.items()}
 
 

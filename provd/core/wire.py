@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from provd.core import errors
+from provd.core import errors, members
 
 MAX_LINE: Final = 16 * 1024 * 1024
 """Bytes of a line, its end not counted."""
@@ -20,6 +20,11 @@ DECLARING: Final = frozenset({"action.begin", "action.record"})
 """The methods that declare writes."""
 _BEGINNING: Final = 64 * 1024
 """Bytes of an over-long line in which it is looked for what it is."""
+_FRAME: Final = 71
+"""Bytes beside its params up to which a line has no other params that name a write; most lines have fewer.
+
+That is the bare names of its members and `"params":{"writes":["object:x"]},`.
+"""
 
 _CODES: Final[dict[str, int]] = {
     "parse": -32700,
@@ -59,6 +64,8 @@ class _Id(msgspec.Struct):
 _requests = msgspec.json.Decoder(Request)
 _ids = msgspec.json.Decoder(_Id)
 _encode = msgspec.json.Encoder().encode
+_ESCAPED: Final = b"\\u00"
+"""How a letter may be written, so that a word is not seen before the line is read."""
 _WORDS: Final = (*(name.encode() for name in DECLARING), b'"writes"')
 
 
@@ -121,6 +128,10 @@ def parse(line: bytes) -> Request | Bad:
         return _bad(errors.ParseError(f"not JSON in UTF-8: {e}", "one UTF-8 JSON value a line"), line)
     if request.jsonrpc != "2.0":
         return _bad(errors.InvalidRequest("jsonrpc is not '2.0'", 'send "jsonrpc": "2.0"'), line, _id_of(line))
+    if request.params is not msgspec.UNSET and len(line) - len(request.params) > _FRAME:
+        again = members.twice(line)
+        if again is not None:
+            return _bad(errors.InvalidRequest(f"{again!r} comes twice", "send each member once"), line, request.id)
     return request
 
 
@@ -129,8 +140,15 @@ def may_declare(text: bytes) -> bool:
     return any(word in text for word in _WORDS)  # a pattern takes ten times as long
 
 
-def _bad(error: errors.RequestError, line: bytes, request_id: str | float | None = None, *, fatal: bool = False) -> Bad:
-    return Bad(error, request_id, fatal, line if may_declare(line) else b"")
+def _bad(
+    error: errors.RequestError,
+    line: bytes,
+    request_id: str | float | msgspec.UnsetType | None = None,
+    *,
+    fatal: bool = False,
+) -> Bad:
+    number = None if request_id is msgspec.UNSET else request_id
+    return Bad(error, number, fatal, line if may_declare(line) or _ESCAPED in line else b"")
 
 
 def _id_of(line: bytes) -> int | str | float | None:

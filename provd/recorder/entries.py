@@ -18,6 +18,7 @@ from provd.core.clock import Since
 from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question
+from provd.core.reading import Trouble
 from provd.core.verdict import Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
 from provd.recorder import retries
@@ -32,6 +33,8 @@ from provd.witness import newest_record
 
 _ATTEMPTS: Final = 16
 _BIG_VALUE: Final = 64 * 1024
+_AGAIN: Final = 2.0
+"""Seconds to wait for what did not answer in time."""
 _REVALIDATE: Final = "entry.revalidate"
 
 
@@ -102,14 +105,14 @@ class Entries:
             first, reals = Findings(read.found), read.reals
             if unsaid and recorded:
                 wanted = {r: first.found[r] for r in (reading_for(dep, None) for dep in unsaid)}
-                shown = Shown(put.clock, await self._showing.at_rest(put.since, wanted, PATIENCE))
+                shown = Shown(put.clock, await self._showing.at_rest(put.since, wanted, _patience(first)))
         own = first
         for _ in range(_ATTEMPTS):
             result = await self._store.submit(Apply(put, first, own, standing, reals, shown, began, self._clocks))
             if isinstance(result, Ground):
-                own = await self._inquiry.reread(result.unread, question, PATIENCE)
+                own = await self._inquiry.reread(result.unread, question, _patience(own))
             elif isinstance(result, InTheWay):
-                standing = await self._inquiry.reread(result.unread, Question(), PATIENCE)
+                standing = await self._inquiry.reread(result.unread, Question(), _patience(own, standing))
             else:
                 return result
         raise errors.EntryConflict(
@@ -232,6 +235,12 @@ async def _identity(value: bytes | None) -> bytes:
     if len(value) <= _BIG_VALUE:
         return entries.identity(value)
     return await asyncio.to_thread(entries.identity, value)
+
+
+def _patience(*before: Findings) -> float:
+    """Seconds to read on for: what did not answer in time before is not waited for as long again."""
+    late = any(found.trouble is Trouble.TIMEOUT for findings in before for found in findings.found.values())
+    return _AGAIN if late else PATIENCE
 
 
 def _raw(given: msgspec.Raw | msgspec.UnsetType) -> bytes | None:

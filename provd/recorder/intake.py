@@ -42,7 +42,11 @@ class Intake:
 
     def is_much(self) -> bool:
         """Whether more waits than one batch of the pump records in a moment."""
-        return self.read() + len(self._early) > _MUCH
+        return self.count() > _MUCH
+
+    def count(self) -> int:
+        """Reads; about how many notices are not taken."""
+        return self.read() + len(self._early)
 
     def waits(self) -> bool:
         """Reads; whether anything waits."""

@@ -177,8 +177,8 @@ class Pump:
 
     @property
     def behind(self) -> int:
-        """Notices that were taken and are not recorded, and files that wait for their digest."""
-        return self._taken + len(self.hashing)
+        """About how many notices were seen and are not recorded, and how many files wait for their digest."""
+        return self._intake.count() + self._taken + len(self.hashing)
 
     @property
     def rest(self) -> float:

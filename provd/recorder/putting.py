@@ -129,6 +129,14 @@ class Apply:
     def _check(self, writer: Writer, active: Entry | None) -> None:
         put = self._put
         stands = active.version if active else 0
+        if active is None and (put.based_on or put.based_on_record):
+            said = f"version {put.based_on}" if put.based_on else f"record {put.based_on_record}"
+            raise errors.EntryConflict(
+                f"there is no entry {put.id.key[:80]!r} to put on top of, at {said} or any other",
+                "put it without based_on; based_on: 0 says that there is nothing yet",
+                version=0,
+                **({"record": 0} if put.based_on_record else {}),
+            )
         if put.based_on is not None and put.based_on != stands:
             raise errors.EntryConflict(
                 f"{put.id.key[:80]!r} stands at version {stands}, not {put.based_on}",

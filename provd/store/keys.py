@@ -114,6 +114,11 @@ def short_hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_HASH).digest()
 
 
+def nth_scope(count: int) -> bytes:
+    """What stands for a scope that is put to when there are so many others; none is ever given up."""
+    return count.to_bytes(_NUMBER, "big")
+
+
 def entry_key(scope_number: bytes, key: bytes) -> bytes:
     """The key of an entry, in its scope's order; what does not fit ends in a hash, and is longer than what fits."""
     if len(key) <= _SHORT:

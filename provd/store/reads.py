@@ -206,6 +206,14 @@ class View(Declared):
                 break
         return found
 
+    def scopes_of(self, key: str) -> Iterator[bytes]:
+        """The scopes in which a key has an active entry that can be read; each scope takes a look, some µs."""
+        for number in range(self.count("scopes")):
+            row = self.entry_at(keys.entry_key(keys.nth_scope(number), key.encode()))
+            there = None if row is None else self._or(decode_entry, row, None)
+            if there is not None and there.id.key == key:
+                yield there.id.scope
+
     def all_entries(self) -> Iterator[Entry]:
         """Every active entry that can be read."""
         for _, value in self._rows("entries"):

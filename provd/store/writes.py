@@ -232,7 +232,7 @@ class Writer(View):
     def _number(self, scope: bytes) -> bytes:
         number = self.scope_number(scope)
         if number is None:
-            number = self.count("scopes").to_bytes(4, "big")
+            number = keys.nth_scope(self.count("scopes"))
             self._put("scopes", keys.short_hash(scope), number)
         return number
 

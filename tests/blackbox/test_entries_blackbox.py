@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 
+import pytest
 from asking import keys_of, sh
 from support import Json, RpcError, Workspace
 
@@ -30,6 +31,28 @@ def test_get_gives_the_value_only_where_usable_or_as_even_if_allows(ws: Workspac
             assert answer["usable"] is False
     assert "value" not in ws("entry.check", key="u")
     assert ws("entry.get", key="none", even_if=["unknown"])["why"] == "no-entry"
+
+
+def test_where_a_key_has_an_entry_is_told_whatever_else_there_is(ws: Workspace) -> None:
+    key = f"where {ws.root}"
+    places = [{"root": ws.root}, {"scope": f"one {ws.root}"}, {"scope": f"two {ws.root}"}]
+    ws("entry.put", key="first", value=1, deps=[])
+    for place in places:
+        ws.rpc("entry.put", key=f"{key} and more", value=1, deps=[], **place)
+    assert ws.rpc("entry.places", key=key) == {"places": []}
+    for name in (key, key * 20):
+        for place in reversed(places):
+            ws.rpc("entry.put", key=name, value="old", deps=[], **place)
+            ws.rpc("entry.put", key=name, value="new", deps=[], **place)
+        assert ws.rpc("entry.places", key=name) == {"places": places}
+        assert ws.rpc("entry.places", key=name, limit=2) == {"places": places[:2], "more": True}
+        assert ws.rpc("entry.places", key=name, limit=3) == {"places": places}
+        ws.rpc("entry.forget", key=name, **places[1])
+        assert ws.rpc("entry.places", key=name) == {"places": [places[0], places[2]]}
+    for wrong in ("", "k" * 1025):
+        with pytest.raises(RpcError) as caught:
+            ws.rpc("entry.places", key=wrong)
+        assert caught.value.code == "limit"
 
 
 def test_a_list_pages_through_every_key_once_and_in_order(ws: Workspace) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from asking import code
-from support import Json, Workspace
+from support import Json, RpcError, Workspace
 
 # ---- putting
 
@@ -171,6 +171,18 @@ def test_based_on_makes_a_put_conditional(ws: Workspace) -> None:
     ws("entry.forget", key="k")
     assert code(ws, "entry.put", key="k", value=3, deps=[], based_on=second) == "entry.conflict"
     assert ws("entry.put", key="k", value=3, deps=[], based_on=0)["version"] > second
+
+
+def test_a_put_on_top_of_what_was_never_kept_is_told_so(ws: Workspace) -> None:
+    asked: list[dict[str, int]] = [{"based_on": 3}, {"based_on_record": 3}, {"based_on": 3, "based_on_record": 0}]
+    for on in asked:
+        with pytest.raises(RpcError) as caught:
+            ws("entry.put", key="none", value=1, deps=[], **on)
+        assert caught.value.code == "entry.conflict"
+        assert caught.value.message.startswith("there is no entry 'none' to put on top of, at ")
+        assert caught.value.data["version"] == 0
+        assert ("record" in caught.value.data) == bool(on.get("based_on_record"))
+    assert ws("entry.put", key="none", value=1, deps=[], based_on=0, based_on_record=0)["version"]
 
 
 def test_of_many_writers_on_one_version_exactly_one_wins(ws: Workspace) -> None:

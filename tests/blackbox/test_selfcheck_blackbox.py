@@ -1,7 +1,7 @@
 """A disk that says something else without a sign, as nobody promises it will not: a self-check tells of it.
 
-The bytes of a file are changed on the block device below its file system, and its pages are dropped: the `stat` is what it
-was. That answers by seals do not see this is told in docs/guarantees.md.
+The bytes of a file are changed on the block device below its file system, and its pages are dropped: the `stat` is what
+it was. That answers by seals do not see this is told in docs/guarantees.md.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ def test_a_verdict_has_its_ten_fields_whatever_it_says(ws: Workspace) -> None:
     unknown = ws.check("no such")
     assert unknown.keys() >= VERDICT - {"version", "standing"}
     assert (unknown["verdict"], unknown["why"], unknown["usable"]) == ("unknown", "no-entry", False)
+    assert unknown["checked"] == "log", "there was nothing to be read"
 
 
 def test_evidence_names_the_dependency_as_put_and_what_it_was_and_is(ws: Workspace) -> None:

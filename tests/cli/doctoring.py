@@ -89,6 +89,7 @@ def status(state: str, **fields: Any) -> Json:
         },
         "gaps": [gap("started", 93_784, "all"), gap("watched from here on", 93_783)],
         "audits": {"count": 0, "files": 0, "mismatches": 0},
+        "self_check": {"share": 0.001, "checked": 0, "skipped": 0, "mismatches": 0},
         "store": {"reopened": 0, "map_bytes": 64 * 1024**3},
         "descriptors": {"limit": 65_536, "used": 29},
         "wall_clock": {"stepped_s": 0.0, "ahead_s": 0.0},

@@ -230,6 +230,22 @@ def test_keys_are_those_of_the_scope_that_is_meant(cli: RealCli, monkeypatch: py
     assert _ask(cli, "provd get plain ", monkeypatch) == []
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_root_below_the_own_home_is_found(cli: RealCli, shell: str) -> None:
+    name = os.path.relpath(cli.root, cli.daemon.home)
+    lines = {f"provd check --root ~/{name} pla": "plain", f"provd get --root ~/{name}/src/.. ns:al": "ns:alpha"}
+
+    assert [words[-1] for words in _completed_by(shell, cli, lines)] == list(lines.values())
+
+
+@pytest.mark.parametrize(("word", "found"), [("~/r", True), ("~", False), ("'~/r'", False), ("\\~/r", False)])
+def test_a_quoted_tilde_is_a_name(cli: RealCli, monkeypatch: pytest.MonkeyPatch, word: str, found: bool) -> None:
+    monkeypatch.setenv("HOME", os.path.dirname(cli.root))
+    word = word.replace("r", os.path.basename(cli.root))
+
+    assert _ask(cli, f"provd check --root {word} pla", monkeypatch) == ([["plain", "plain", ""]] if found else [])
+
+
 def test_roots_are_offered_to_be_removed(cli: RealCli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(os.path.dirname(cli.root))
     name = os.path.basename(cli.root)

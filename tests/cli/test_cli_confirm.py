@@ -347,9 +347,10 @@ def test_an_older_clock_changes_nothing(cli: RealCli) -> None:
 
 
 def test_there_is_nothing_to_confirm(cli: RealCli) -> None:
-    assert (
-        "there is no entry 'none' to confirm\n  next: provd ls  # " in cli("confirm", "none", "--as-of-now", code=5).err
-    )
+    got = cli("confirm", "none", "--as-of-now", code=4)
+
+    assert (got.out, got.err) == ((asked := cli("check", "none", code=4)).out, asked.err)
+    assert cli("confirm", "none", "--as-of-now", "--json", code=4).json["verdict"]["why"] == "no-entry"
 
 
 def test_only_the_version_that_was_meant(cli: RealCli) -> None:

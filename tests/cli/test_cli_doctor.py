@@ -75,6 +75,13 @@ _TOLD: list[tuple[str, str, Json, str, str]] = [
     ("roots.none", "warn", {"roots": []}, "nothing is watched", "provd watch add ."),
     ("limits.watches", "warn", {"watches": 8000}, "8,000 of at most 8,192", "fs.inotify.max_user_watches=524288"),
     ("audit.mismatch", "warn", {"audits": {"count": 2, "files": 9, "mismatches": 1}}, "2 audits", "provd audit"),
+    (
+        "selfcheck.mismatch",
+        "warn",
+        {"self_check": {"share": 0.001, "checked": 9, "skipped": 0, "mismatches": 1}},
+        "one was not true",
+        "provd audit",
+    ),
     ("queue", "warn", {"queue": 50_000}, "50,000", "--ignore"),
     ("descriptors", "warn", {"descriptors": {"limit": 256, "used": 30}}, "256", "ulimit -Hn 4096"),
     ("descriptors", "warn", {"descriptors": {"limit": 2000, "used": 1900}}, "1900", "ulimit -Hn 4096"),

@@ -164,3 +164,30 @@ def test_an_audit_that_found_something(own: Workspace) -> None:
 
     assert set(found) == {"audit.mismatch"}
     assert found["audit.mismatch"]["next"].startswith("provd audit ")
+
+    own.write("f", "one\n")
+    own.clock()
+    assert set(news(own.daemon)) == {"audit.mismatch"}, "nobody looked again"
+    own.put("k", "file:f")
+    assert own.rpc("daemon.audit")["mismatches"] == []
+    assert news(own.daemon) == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what waits is counted by the events of inotify")
+def test_more_happens_than_is_recorded(home: Daemon) -> None:
+    sign = os.path.join(home.outside, "sign")
+    home.start(PROVD_HANG_AT=f"pump.take:{sign}").scanned()
+    own = home.workspace()
+    files = [own.write("a"), own.write("b")]
+    with open(sign, "wb"):
+        pass
+    for _ in range(6000):
+        for path in files:  # the kernel tells only once of what happens to one file twice
+            os.utime(path)
+
+    found = news(home)
+
+    assert not os.path.exists(sign), "the pump hangs"
+    assert set(found) == {"queue"}
+    assert found["queue"]["what"].startswith("12,00")
+    assert "--ignore build/" in found["queue"]["next"]

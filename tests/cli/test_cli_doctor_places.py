@@ -11,7 +11,7 @@ import pytest
 from doctoring import Doctor, doctor
 from fake_daemon import Hangup, Raw, Refusal, Silence, cli, fake
 
-from provd import services
+from provd import reach, services
 from provd.cli.commands.doctor import keeping
 from provd.cli.commands.doctor.facts import Directory, Facts
 from provd.cli.processes.holding import Holder
@@ -160,6 +160,16 @@ def test_a_daemon_that_never_answers(doctor: Doctor) -> None:
 
     assert found["code"] == "socket.silent"
     assert f"its process is {os.getpid()}" in found["why"]
+
+
+def test_a_daemon_that_is_killed_and_does_not_end(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    doctor.cli.fake.answers["daemon.hello"] = Silence()
+    monkeypatch.setattr(reach, "is_killed", lambda _: True)
+
+    found = _without_daemon(doctor.findings("--timeout", "0.1"))
+
+    assert f"its process {os.getpid()} is killed already" in found["why"]
+    assert found["next"].startswith("provd start  # ")
 
 
 def test_a_daemon_that_answers_and_never_tells_its_status(doctor: Doctor) -> None:

@@ -31,7 +31,7 @@ _WIRE = "send fetched_at, root or scope"
         ("root.ambiguous", {}, "--root DIR, or --scope NAME"),
         ("root.missing", {}, "provd watch ls  # lists the roots"),
         ("entry.conflict", {"version": 15}, "then put with --based-on 15"),
-        ("entry.conflict", {"version": 0}, "then put with --based-on 0"),
+        ("entry.conflict", {"version": 0}, "provd put --help  # --based-on 0 says that there is nothing yet"),
         ("entry.conflict", {}, _WIRE),
         ("action.stale", {}, "then begin"),
         ("limit", {}, _WIRE),

@@ -215,6 +215,20 @@ def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
     assert f"touched by action {declared['id']} declared afterwards at " in why
 
 
+def test_a_command_that_wrote_nothing_is_not_what_made_it_dirty(cli: RealCli) -> None:
+    cli.write("f", "one\n")
+    cli("clock")
+    cli("put", "k", "--value", "v", "--dep", "f", "--as-of-now")
+    cli.write("f", "two\n")
+    cli("clock")
+
+    cli.process("exec", "--write", "f", "--session", "idle", "--", "true")
+
+    why = " ".join(cli("why", "k", code=1).out.split())
+    assert "touched by record " in why
+    assert "touched by action" not in why
+
+
 def test_what_somebody_else_changed_stays_nobodys(cli: RealCli) -> None:
     cli.write("f", "one\n")
     cli("clock")

@@ -6,11 +6,11 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+import pytest
 from fake_daemon import HELLO, Cli, FakeDaemon
 from real_cli import cli
 
 if TYPE_CHECKING:
-    import pytest
     from real_cli import RealCli
 
 __all__ = ["cli"]
@@ -75,6 +75,27 @@ def test_what_was_made_and_moved_is_told_by_the_path_that_is_there(cli: RealCli)
     there = {path for path, kind in told.items() if kind != "deleted"}
     assert {os.path.join(cli.root, name) for name in ("b", "b/f", "new")} <= there
     assert [path for path in there if not os.path.lexists(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("mv a c", ["moved c from a"]),
+        ("mv a b; mv b c; echo 2 >> c", ["moved c from a"]),
+        ("echo 2 >> a; mv a c", ["moved c from a"]),
+        ("mv a c; rm c", ["deleted a", "deleted c"]),
+        ("echo 1 > new; mv new c", ["moved c"]),
+    ],
+)
+def test_of_what_was_moved_both_ends_are_named(cli: RealCli, script: str, told: list[str]) -> None:
+    cli.write("a", "1\n")
+    cli("clock")
+
+    said = cli.process("exec", "--", "sh", "-c", script).err.replace(f"{cli.root}/", "").splitlines()
+
+    count = sum(len(line.split(" from ")) for line in told)
+    assert f": {count} path{'s' if count > 1 else ''} changed meanwhile" in said[0]
+    assert [line.strip() for line in said[1 : 1 + len(told)]] == told
 
 
 def test_what_is_left_of_a_run_of_the_daemon_that_ended_is_named(

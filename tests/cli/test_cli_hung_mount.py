@@ -10,7 +10,10 @@ import pytest
 from hung_mount import Hung
 from support import HANG, clean_environment
 
+from provd import reach
 from provd.cli.given import looking
+from provd.cli.processes import process
+from provd.client import ProvdUnreachable
 
 _HERE = os.path.dirname(__file__)
 _ENV = os.environ | {"PYTHONPATH": os.pathsep.join([_HERE, os.path.dirname(_HERE), *sys.path])}
@@ -38,6 +41,8 @@ from provd.cli.words import permissions
 hung = os.fsencode(sys.argv[1])
 sys.exit(0 if {look} else 9)
 """
+_HELD = "import os, sys, threading; threading.Thread(target=os.stat, args=sys.argv[1:]).start()"
+"""A process that the mount holds by a thread: the system tells of the first one that it has ended."""
 
 
 def run(home: str) -> None:
@@ -59,7 +64,20 @@ def run(home: str) -> None:
     seen = looking.look([os.fsencode(home), f"{home}/hung/x".encode(), b"/"])
     if list(seen) != [os.fsencode(home)] or looking.look([b"/"]):
         code = 2
-    os._exit(code)
+    os._exit(code if _killed_is_told(f"{home}/held") else 3)
+
+
+def _killed_is_told(mount: str) -> bool:
+    """Whether a process that was killed and that a mount holds is known as such, with no signal as the next step."""
+    os.mkdir(mount)
+    hung = Hung(mount)  # of its own: lookups in one directory wait for each other
+    hung.hangs = True
+    held = subprocess.Popen([sys.executable, "-c", _HELD, f"{mount}/x"])
+    hung.unanswered.get(timeout=HANG)
+    before = reach.is_killed(held.pid)
+    held.kill()
+    told = process.hung(ProvdUnreachable("silent", "", "silent"), held.pid).hint
+    return not before and "is killed already" in told and "kill -9" not in told
 
 
 def test_a_hung_mount_is_not_waited_for(tmp_path: os.PathLike[str]) -> None:

@@ -181,23 +181,29 @@ def test_records(cli: Cli, record: dict[str, Any], shown: str) -> None:
 def test_log_shows_the_latest(cli: Cli) -> None:
     cli.fake.answers["log.since"] = _page(2, 3, 4, clock="c:4")
 
-    assert _seqs(cli("log", "-n", "3").out) == [2, 3, 4]
-    assert cli.fake.params_of("log.since") == {"last": 3, "limit": 3}
+    assert _seqs(cli("log", "-n", "2").out) == [3, 4]
     assert cli("log", "-n", "3", "--json").json == _page(2, 3, 4, clock="c:4"), "as the daemon sent it"
+    asked = [{"last": 4, "limit": 4}, {"last": 3, "limit": 3}]  # a digest stands with its mutation
+    assert [params for _, params in cli.fake.questions] == asked
+
+
+@pytest.mark.parametrize("words", [[], ["--path", "/r"], ["-f"]])
+def test_log_shows_as_many_lines_as_were_asked_for(cli: Cli, words: list[str]) -> None:
+    one = {"at": _AT} | _mutation("modified", "/r/n", digest_state="pending")
+    found = [record for seq in (1, 3, 5) for record in ({"seq": seq} | one, _hashed(seq, seq + 1))]
+    cli.fake.answers |= {"log.since": _page(clock="c:6") | {"records": found}, "log.subscribe": Stream({})}
+    told = cli("log", "-n", "2", *words, code=3 if words == ["-f"] else 0).out
+    assert (_seqs(told), told.count("xxh3:aaaa")) == ([3, 5], 2)
 
 
 def test_log_reads_on_until_all_are_there(cli: Cli) -> None:
-    pages = [
-        _page(2, 3, clock="c:3", more=True),
-        _page(4, clock="c:4", more=True),
-        _page(5, 6, clock="c:6", more=True),  # what came meanwhile is not asked for
-    ]
-    cli.fake.answers["log.since"] = in_turn(*pages, *pages)
+    # more: what came meanwhile is not asked for
+    pages = [_page(*seqs, clock=f"c:{seqs[-1]}", more=True) for seqs in ((2, 3), (4,), (5, 6))]
+    cli.fake.answers["log.since"] = in_turn(*pages)
 
-    assert _seqs(cli("log", "-n", "5").out) == [2, 3, 4, 5, 6]
-    asked = [{"last": 5, "limit": 5}, {"clock": "c:3", "limit": 3}, {"clock": "c:4", "limit": 2}]
-    assert [params for _, params in cli.fake.questions] == asked
     assert [json.loads(line) for line in cli("log", "-n", "5", "--json").out.splitlines()] == pages
+    asked = [{"last": 5, "limit": 5}, {"clock": "c:3", "limit": 3}, {"clock": "c:4", "limit": 2}]
+    assert cli.fake.questions == [("log.since", params) for params in asked]
 
 
 def test_log_has_fewer_than_asked_for(cli: Cli) -> None:

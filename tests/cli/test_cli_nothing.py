@@ -185,3 +185,19 @@ def test_a_key_is_found_in_any_scope_and_in_what_is_not_watched(
 
     assert "\n  next: provd check k --scope 'a scope'\n" in cli("check", "k", code=4).err
     assert f"\n  next: provd check l --root {other}\n" in cli("check", "l", code=4).err
+
+
+def test_a_key_is_found_however_many_others_there_are(cli: RealCli) -> None:
+    made = {
+        "made": "c:00000000000000aa:00000000000000bb:1",
+        "renewed": "c:00000000000000aa:00000000000000bb:1",
+        "version": 1,
+        "at": "1",
+        "deps": [],
+        "value": 1,
+    }
+    lines = [{"scope": "full", "key": f"{number}"} | made for number in range(1100)]
+    assert cli.daemon.rpc("entry.import", entries=lines)["refused"] == []
+    cli("put", "k", "--value", "1", "--no-deps", "--scope", "last")
+
+    assert "\n  next: provd check k --scope last\n" in cli("check", "k", code=4).err

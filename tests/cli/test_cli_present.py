@@ -78,6 +78,10 @@ def test_directories_and_what_is_not_there_are_taken() -> None:
         ("f", ""),
         ("none", ""),
         ("glob:sc/**", "glob:sc/**: there is no directory sc yet"),
+        (
+            "glob:{a,b}/*",
+            "glob:{a,b}/*: there is no directory {a,b} yet: the first match will make it dirty; braces are",
+        ),
         ("names:d/sub/*/x/*.py", "names:d/sub/*/x/*.py: there is no directory d/sub yet"),
         ("glob:f/*", "glob:f/*: f is a file, so nothing can match"),
         ("glob:d/*.py", ""),
@@ -87,7 +91,7 @@ def test_directories_and_what_is_not_there_are_taken() -> None:
         ("d/*.py", "d/*.py is taken as the name of one file: did you mean 'glob:d/*.py'?"),
         ("file:d/[ab]", "file:d/[ab] is taken as the name of one file: did you mean 'glob:d/[ab]'?"),
         ("object:*", ""),
-        ("{a,b}.py", "{a,b}.py is taken as the name of one file: braces are signs as any other: a --dep for each way"),
+        ("{a,b}.py", "{a,b}.py is taken as the name of one file: braces are no alternatives, but signs as any other"),
         ("file:{a}.py", ""),
         (
             "tree:*.zz",
@@ -97,7 +101,10 @@ def test_directories_and_what_is_not_there_are_taken() -> None:
             "dir:d*/",
             f"dir:d*/ {_ONE}: did you mean 'glob:d*/', or for what is in each 'names:d*/*'?",
         ),
-        ("tree:{a,b}", "tree:{a,b} is taken as the name of one directory: braces are signs as any other"),
+        (
+            "tree:{a,b}",
+            "tree:{a,b} is taken as the name of one directory: braces are no alternatives, but signs as any other",
+        ),
         ("tree:none", ""),
         ("glob:none/", "glob:none/: there is no directory none yet: the first match will make it dirty"),
         ("glob:none/**/*.rs", "glob:none/**/*.rs: there is no directory none yet: the first match will make it dirty"),
@@ -207,7 +214,7 @@ def test_a_pattern_that_matches_nothing_now_is_told_at_a_put(cli: RealCli) -> No
 
     told = cli("put", "k", *(word for dep in patterns for word in ("--dep", dep)), "--as-of-now").err
 
-    braces = "braces are signs as any other: a --dep for each way"
+    braces = "braces are no alternatives, but signs as any other: a --dep for each way"
     assert told.splitlines() == [
         f"provd: names:{{a,b}}.py matches nothing now: the first match will make it dirty; {braces}",
         "provd: glob:*.md matches nothing now: the first match will make it dirty",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from starting import Home, home
@@ -16,6 +17,7 @@ from provd.client import ProvdUnreachable
 from provd.places import LOCK_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 __all__ = ["home"]
@@ -54,12 +56,37 @@ def test_what_lies_in_its_place_is_said_and_that_it_is_stopped(home: Home, beref
     try:
         err = home.provd("check", "k", code=3).err
 
-        assert f"provd: process {bereft} is stopped, something else lies in place of its socket: {home.socket}\n" in err
+        assert f"provd: process {bereft} is stopped, a file lies in place of its socket: {home.socket}\n" in err
         assert f"  next: kill -CONT {bereft}  # it is stopped" in err
     finally:
         os.kill(bereft, signal.SIGCONT)
         os.unlink(home.socket)
         home.provd("start")
+
+
+_LYING: Final[dict[str, Callable[[str], None]]] = {
+    "a file": lambda path: os.close(os.open(path, os.O_CREAT)),
+    "a directory": os.mkdir,
+    "a special file": os.mkfifo,
+    "a link that leads nowhere": functools.partial(os.symlink, "/nowhere/s"),
+}
+
+
+@pytest.mark.parametrize("there", _LYING)
+def test_what_lies_in_its_place_is_no_reason_to_wait(home: Home, bereft: int, there: str) -> None:
+    _LYING[there](home.socket)
+    away = f"mv {home.socket} {home.socket}.other"
+
+    for word in ("restart", "start"):  # the one that works is not ended for one that could not start
+        err = home.provd(word, code=5).err
+        assert err.startswith(f"provd: process {bereft} runs, {there} lies in place of its socket: {home.socket}\n")
+        assert f"  next: {away} && kill -HUP {bereft}" in err
+    assert holding.holder(home.state) is not None
+
+    told = home.provd("stop").err
+    assert told == f"provd: {there} lies in place of its socket\n  next: {away}  # then start\nstopped\n"
+    assert holding.holder(home.state) is None
+    assert f"no daemon: {home.socket} is {there}, not a socket" in home.provd("stop", code=3).err
 
 
 def test_start_has_it_made_anew(home: Home, bereft: int) -> None:

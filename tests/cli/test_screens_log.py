@@ -61,7 +61,7 @@ _SCREEN = """\
 def test_the_log_in_colours(desk: Desk) -> None:
     _work(desk)
 
-    assert coloured(desk.look("log", "--last", "15").text) == _SCREEN.replace("ROOT", "/tmp/provd-HOME0000/root")
+    assert coloured(desk.look("log", "--last", "11").text) == _SCREEN.replace("ROOT", "/tmp/provd-HOME0000/root")
 
 
 _PIPED = """\
@@ -75,7 +75,7 @@ _PIPED = """\
 def test_a_pipe_gets_a_record_a_line_with_whole_paths(desk: Desk) -> None:
     _work(desk)
 
-    piped = desk.pipe("log", "--last", "5", COLUMNS="40").text
+    piped = desk.pipe("log", "--last", "3", COLUMNS="40").text
 
     assert piped == _PIPED.replace("ROOT", "/tmp/provd-HOME0000/root")
     page = json.loads(desk.pipe("log", "--last", "5", "--json").text)

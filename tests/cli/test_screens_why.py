@@ -145,11 +145,11 @@ def test_born_stale_is_told_in_words(desk: Desk) -> None:
 
     told = desk.pipe("why", "late").lines
 
-    assert told[4].startswith("✗ HH:MM:SS.mmm  AGO         ~ modified config.py xxh3:")
+    assert told[4].startswith("├ HH:MM:SS.mmm  AGO         ~ modified config.py xxh3:")
     assert told[4].endswith("  the last change before it was put")
-    assert told[5] == "● HH:MM:SS.mmm  AGO         put"
+    assert told[5] == "✗ HH:MM:SS.mmm  AGO         put", "by sha256 the log compares nothing"
     assert told[8] == (
-        "│   ✗ it was dirty before it was put: file:/tmp/provd-HOME0000/root/config.py"
+        "│   ✗ it was dirty when it was put: file:/tmp/provd-HOME0000/root/config.py"
         " differs from the digest that was given"
     )
     assert told[9:11] == ["│ where nobody is named, no action declared it", "✗ dirty    late  (changed)"]
@@ -179,7 +179,7 @@ def test_a_file_that_was_only_touched_since_is_born_stale_all_the_same(desk: Des
 
     assert "(the same content)\n" in told
     assert "first change" not in told
-    assert "│   ✗ it was dirty before it was put: file:" in told
+    assert "│   ✗ it was dirty when it was put: file:" in told
 
 
 def test_what_left_the_content_as_it_was_is_not_the_first_change(desk: Desk) -> None:

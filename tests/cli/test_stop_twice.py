@@ -9,6 +9,9 @@ import pytest
 from starting import Home, home
 from support import HANG
 
+from provd import services
+from provd.cli.command import Place
+from provd.cli.commands import starting
 from provd.cli.processes import background, holding, serving
 from provd.client import ProvdUnreachable, RpcError
 
@@ -83,3 +86,16 @@ def test_who_ends_is_as_good_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "Client", Ending)
 
     assert background.reached(SOCKET, 1.0) is None
+
+
+def test_whose_socket_was_gone_and_who_holds_no_lock_any_more_has_ended(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was there when its socket was looked for, and had ended when its lock was looked at again."""
+    seen = iter([holding.Holder(4242, home.socket, sure=True)])
+    monkeypatch.setenv("PROVD_SOCKET", home.socket)
+    monkeypatch.setenv("PROVD_STATE_DIR", home.state)
+    monkeypatch.setattr(holding, "holder", lambda _: next(seen, None))
+    monkeypatch.setattr(services, "found", lambda: None)
+
+    assert starting._stop(1.0, Place(None, None)) == "stopped"

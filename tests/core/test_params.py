@@ -27,11 +27,11 @@ CONTRACT: Final = frozenset(
         *("log.clock", "log.since", "log.subscribe", "log.unsubscribe"),
         *("deps.snapshot", "deps.check"),
         *("entry.put", "entry.check", "entry.get", "entry.revalidate", "entry.forget", "entry.list"),
-        *("entry.export", "entry.import"),
+        *("entry.export", "entry.import", "entry.places"),
         *("action.begin", "action.record", "action.end", "action.list"),
     }
 )
-"""Every method of the contract but those of the lifecycle, which is not built; and two for the configuration."""
+"""Every method of the contract but those of the lifecycle, which is not built; and of its own three for ease."""
 
 DEPS: Final = ["a", {"dep": "file:a", "digest": ONES}, {"dep": {"b64": "YQ=="}}, {"b64": "YQ=="}]
 SCOPED: Final[dict[str, Any]] = {"root": "/r", "scope": "global"}
@@ -62,6 +62,7 @@ FULL: Final[dict[str, dict[str, Any]]] = {
     | {"session": "s", "turn": "t", "meta": {}, "op": "o"},
     "entry.forget": SCOPED | {"key": "k"},
     "entry.export": SCOPED | {"all": True, "after": "a", "limit": 5},
+    "entry.places": {"key": "k", "limit": 5},
     "entry.import": {"entries": [{"any": "thing"}], "moved": {"source": "/a", "to": {"b64": "L2I="}}},
     "entry.list": SCOPED
     | {"prefix": "a", "verdict": "dirty", "standing": "active", "touching": "/r/a", "after": "b", "limit": 10_000},
@@ -82,6 +83,7 @@ NEEDED: Final = {
     "entry.get": {"key"},
     "entry.revalidate": {"key"},
     "entry.forget": {"key"},
+    "entry.places": {"key"},
     "entry.import": {"entries"},
     "action.begin": {"writes"},
     "action.record": {"writes"},

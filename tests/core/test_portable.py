@@ -171,6 +171,8 @@ def test_what_is_special_in_patterns_is_not_in_the_new_directory() -> None:
         b"[" * 5000,
         b'{"a": NaN}',
         line(more=1),
+        line(key="k")[:-1] + b',"deps":[]}',
+        line(deps=[{"dep": "a"}]).replace(b'"dep"', b'"dep":"b","dep"'),
         line(root=None),
         line(scope="s"),
         line(deps=[{}]),

@@ -265,10 +265,19 @@ def test_notifications_that_differ_in_one_string_are_as_if_each_was_told_alone(v
     assert told == b"".join(wire.notification("m", {"key": value, "seq": 1, other + "!": "\0"}) for value in values)
 
 
+def test_however_short_the_rest_of_a_line_is_no_params_hide_behind_others() -> None:
+    hidden = b'"params":{"writes":["object:x"]},'
+    shortest = b'{"jsonrpc":"2.0","method":"",' + hidden + b'"params":7}'
+    bad = parsed(shortest)
+    assert (bad.error.code, bad.line) == ("request", shortest)
+    assert isinstance(wire.parse(shortest.replace(hidden, b"")), Request)
+
+
 @pytest.mark.parametrize(
     "bad",
     [
         line(id=1, method="action.begin", params={}, more=1),
+        b'{"jsonrpc":"2.0","method":"\\u0061ction.begin","params":{"wr\\u0069tes":["object:x"]},"params":{}}',
         line(id=True, method="action.record"),
         json.dumps({"id": 1, "method": "action.begin"}).encode(),
         b'{"method":"action.begin"',

@@ -214,4 +214,4 @@ def test_a_root_that_is_no_directory_is_a_mistake_where_it_is_looked_for(
 
 
 def test_sections_are_those_of_the_keys() -> None:
-    assert SECTIONS == ("store", "log", "watch", "logging")
+    assert SECTIONS == ("store", "log", "watch", "self_check", "logging")

@@ -14,14 +14,15 @@ from rooting import Bench, made, run_with_roots
 from provd.audit import ALL_IGNORED, BESIDE, GONE, IGNORED, UNWATCHED
 from provd.clocks import Clocks
 from provd.core import records
+from provd.core.records import wire_name
 from provd.statistics import Verdicts
-from provd.status import Status
+from provd.status import Audited, Status
 from provd.watch.base import RootState, Uncovered
 from provd.watch.limits import inotify_limits
 from provd.watch.mounted import MountPoints
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
 
 async def _look() -> None:
@@ -56,7 +57,8 @@ class Audit:
         self, roots: list[bytes], scope: bytes | None, sample: int | None, skipped: dict[bytes, str]
     ) -> dict[str, Any]:
         self.trees, self.skipped = list(roots), skipped
-        return {"files": 3, "mismatches": [{"path": "/x"}], "scope": scope, "sample": sample}
+        skips = {"count": 0, "places": []}
+        return {"files": 3, "mismatches": [{"path": "/x"}], "skipped": skips, "scope": scope, "sample": sample}
 
 
 class Resolver:
@@ -231,7 +233,12 @@ def test_an_audit_is_of_all_roots_or_of_a_directory_and_the_roots_in_it(tmp_path
         assert audit.skipped == {os.fsencode(tmp_path): BESIDE}
         assert await asked(b"/nowhere") == []
         assert audit.skipped == {b"/nowhere": UNWATCHED}
-        assert (await status.status())["audits"] == {"count": 8, "files": 24, "mismatches": 8}
+        assert (await status.status())["audits"] == {
+            "count": 8,
+            "files": 24,
+            "mismatches": 8,
+            "differing": 1,
+        }
         bench.fleet.gone |= {outer, inner}
         assert await asked(None) == [other]
         assert audit.skipped == {outer: GONE, inner: GONE}
@@ -280,3 +287,37 @@ def test_the_limits_of_the_system_are_told_as_far_as_they_are_known(
     assert inotify_limits() == {"max_user_watches": 8192}
     (tmp_path / "own").write_text("50\n")
     assert inotify_limits() == {"max_user_watches": 8192, "max_inotify_watches": 50}
+
+
+def _answer(*differing: bytes, skipped: Sequence[bytes] = (), more: int = 0) -> dict[str, Any]:
+    places = [{"path": wire_name(path), "why": "gone"} for path in skipped]
+    return {
+        "files": 1,
+        "mismatches": [{"path": wire_name(path)} for path in differing],
+        "skipped": {"count": len(places) + more, "places": places},
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "directory", "sampled", "left"),
+    [
+        (_answer(), None, False, 0),
+        (_answer(), b"/r", False, 1),
+        (_answer(), b"/s", False, 2),
+        (_answer(), b"/r/\xff", False, 2),
+        (_answer(), None, True, 3),
+        (_answer(b"/r/\xff"), None, False, 1),
+        (_answer(b"/new"), b"/r", False, 2),
+        (_answer(b"/new"), None, True, 4),
+        (_answer(skipped=[b"/r"]), None, False, 2),
+        (_answer(skipped=[b"/elsewhere"], more=1), None, False, 3),
+    ],
+)
+def test_what_an_audit_found_to_differ_is_told_until_one_that_looked_at_it_did_not(
+    answer: dict[str, Any], directory: bytes | None, sampled: bool, left: int
+) -> None:
+    audited = Audited()
+    audited.take(_answer(b"/r/a", b"/r/\xff", b"/s/a"), None, sampled=False)
+    audited.take(answer, directory, sampled=sampled)
+    assert audited.told()["differing"] == left
+    assert audited.told()["mismatches"] == 3 + len(answer["mismatches"])

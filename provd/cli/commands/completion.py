@@ -10,10 +10,17 @@ where a key could be a command. zsh and fish quote by themselves.
 from __future__ import annotations
 
 import os
+import sys
 from typing import Final
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, shell_complete
+from click.shell_completion import (
+    CompletionItem,
+    ShellComplete,
+    add_completion_class,
+    get_completion_class,
+    shell_complete,
+)
 
 from provd import fastpath
 from provd.cli import output
@@ -143,8 +150,17 @@ SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def answer(app: click.Command, instruction: str) -> int:
-    """What a shell asked for: `instruction` is SHELL_complete; its exit code."""
-    return shell_complete(app, {}, "provd", fastpath.COMPLETE, instruction)
+    """What a shell asked for: `instruction` is SHELL_complete; its exit code.
+
+    Names go back as the bytes that they are, keys as UTF-8, whatever the locale has signs for.
+    """
+    shell, _, asked = instruction.partition("_")
+    kind = get_completion_class(shell)
+    if kind is None or asked != "complete":
+        return shell_complete(app, {}, "provd", fastpath.COMPLETE, instruction)
+    told = kind(app, {}, "provd", fastpath.COMPLETE).complete()
+    sys.stdout.buffer.write(told.encode("utf-8", "surrogateescape") + b"\n")
+    return 0
 
 
 @click.command(

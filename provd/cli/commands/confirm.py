@@ -20,7 +20,7 @@ from provd.cli.command import (
 )
 from provd.cli.given import asking, names, sums
 from provd.cli.given.exact import ExactClient
-from provd.cli.words import hints, kept, verdicts
+from provd.cli.words import hints, kept, nothing, verdicts
 from provd.client import RpcError, local_path, wire_path
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def confirm(
 ) -> int:
     """You read the sources again and the value still holds: put the same again, with what it rests on.
 
-    Exits as check does, by the new verdict. Refused where another value was put meanwhile, and where what has no sum
-    cannot be read.
+    Exits as check does, by the new verdict: unknown where there is no entry. Refused where another value
+    was put meanwhile, and where what has no sum cannot be read.
     """
     if not timed and summed is None:
         raise Usage("nothing says when the sources were read again", hints.LOOK_AGAIN)
@@ -69,21 +69,29 @@ def confirm(
     with at.connect(WORK_PATIENCE, ExactClient) as client:
         place = where.params(client)
         there = _stands(client, key, place)
+        if there.get("why") == "no-entry":
+            _print(key, {"verdict": there}, as_json)  # formed as the answer to a put
+            if not as_json:
+                nothing.tell_missing(client, [(key, there)], place)
+            return codes.of_verdicts([there])
         version = _version(there, key, told.get("based_on"))
         again = told | {"deps": _dependencies(there, read, timed, key), "based_on": version} | timed | place
         again |= {name: there[name] for name in ("value", "meta") if name in there}
         _need_readable(client, again["deps"] or [])
         answer = _put(client, key, there, again)
-    verdict = answer["verdict"]
-    if as_json:
-        output.line_json(answer)
-    else:
-        label = output.printable(key) + (" as it was read again" if answer.get("late") else "")
-        for text in (verdicts.headline(verdict, label), *verdicts.brief(verdict)):
-            output.line(text)
+    _print(key, answer, as_json)
     for warning in _warnings(answer, again):
         output.warn(*warning)
-    return codes.of_verdicts([verdict])
+    return codes.of_verdicts([answer["verdict"]])
+
+
+def _print(key: str, answer: Json, as_json: bool) -> None:
+    if as_json:
+        output.line_json(answer)
+        return
+    label = output.printable(key) + (" as it was read again" if answer.get("late") else "")
+    for text in (verdicts.headline(answer["verdict"], label), *verdicts.brief(answer["verdict"])):
+        output.line(text)
 
 
 def _stands(client: ExactClient, key: str, place: Json) -> Json:
@@ -92,12 +100,12 @@ def _stands(client: ExactClient, key: str, place: Json) -> Json:
 
 
 def _version(there: Json, key: str, based_on: int | None) -> int:
-    """The version that is confirmed; raises Failure where there is none, or another than was asked for."""
+    """The version that is confirmed; raises Failure where it is not told, or is another than was asked for."""
     version = there.get("version")
     if not isinstance(version, int):
         if there.get("why") == "damaged":
             raise Failure(f"nothing was confirmed: {key!r} is damaged in the store", hints.fault(there))
-        raise Failure(f"there is no entry {key!r} to confirm", "provd ls  # those that there are; provd put keeps one")
+        raise Failure(f"the daemon does not tell which version of {key!r} stands", _OLDER)
     if based_on not in (None, version):  # whoever put it: it is not what is meant
         raise _refused(key, f"stands at version {version}, not {based_on}")
     return version

@@ -170,7 +170,7 @@ def _read(file: str) -> str:
 def _written(content: str, what: str) -> Written:
     try:
         return exact.written(content)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Usage(f"{what} is not JSON: {error}", 'JSON text looks like "so", with its quotes') from None
 
 

@@ -306,9 +306,9 @@ def _tell(run: _Run) -> None:
     newest = run.changes.newest()
     begun = run.held.ids[0]
     aside = f" (begun as record {begun})" if run.doing != begun else ""
-    output.note(f"provd: action {run.doing} {run.outcome}{aside}: {_count(run, len(newest))}")
+    output.note(f"provd: action {run.doing} {run.outcome}{aside}: {_count(run, changed.paths_of(newest))}")
     for mutation in newest[-_SHOWN:]:
-        output.note(f"  {output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}")
+        output.note(f"  {changed.line(mutation)}")
     if len(newest) > _SHOWN:
         output.note(f"  and {len(newest) - _SHOWN} more")
         output.advise(f"provd since {output.quoted(run.clock)}  # all of it")

@@ -150,7 +150,7 @@ def _tell_whole(whole: bool, uncovered: list[str], *, foreign: bool) -> None:
     metavar="N",
     type=click.IntRange(min=0, max=_BIG_PAGE),
     default=50,
-    help="How many (default 50) where no clock is given.",
+    help="How many lines (with --json records; default 50) where no clock is given.",
 )
 @json_option
 @connected
@@ -166,7 +166,7 @@ def log(follow: bool, start: str | None, paths: tuple[str, ...], last: int, as_j
         if not follow:
             _log(client, start, last, asked, as_json=as_json)
             return 0
-        found, clock = ([], start) if start is not None else _latest(client, last, asked)
+        found, clock = ([], start) if start is not None else _latest(client, last, asked, lines=not as_json)
         latest = [record for page in found for record in page["records"]]
         if as_json:
             _follow_json(client, latest, clock, _real(paths))
@@ -179,7 +179,7 @@ def _log(client: Client, start: str | None, last: int, asked: Json, *, as_json: 
     """What the log has up to now: after a clock, or the latest."""
     show = _shower_of_pages(client, as_json)
     if start is None:
-        found, _ = _latest(client, last, asked)
+        found, _ = _latest(client, last, asked, lines=not as_json)
         if as_json:
             for page in found:
                 show(page)
@@ -196,12 +196,23 @@ def _real(paths: tuple[str, ...]) -> list[bytes]:
     return [*named, *real_paths(named)]
 
 
-def _latest(client: Client, last: int, asked: Json) -> tuple[list[Json], str]:
-    """The pages of the last records, and the clock after them."""
+def _latest(client: Client, last: int, asked: Json, *, lines: bool) -> tuple[list[Json], str]:
+    """The pages of the last records, and the clock after them; of `lines` one page, with digests in their mutations."""
     if last == 0:
         return [], client.clock()
-    if asked:
-        return _latest_of(client, last, asked)
+    number = min(2 * last, _BIG_PAGE) if lines else last  # a line has two records at most
+    found, clock = (_latest_of if asked else _latest_of_all)(client, number, asked)
+    if lines:
+        whole = records.merged(record for page in found for record in page["records"])
+        found = [{"records": whole[-last:]}]
+    few = asked and sum(len(page["records"]) for page in found) < last
+    if few and int(client.call("daemon.status").get("records") or 0) > _BIG_PAGE:
+        output.note(f"of the newest {_BIG_PAGE} records; provd since CLOCK --path PATH looks further back")
+    return found, clock
+
+
+def _latest_of_all(client: Client, last: int, _: Json) -> tuple[list[Json], str]:
+    """The pages of the last records of the log, and the clock after them."""
     page = client.call("log.since", last=last, limit=last)
     found = [page]
     left = last - len(page["records"])
@@ -222,8 +233,6 @@ def _latest_of(client: Client, last: int, asked: Json) -> tuple[list[Json], str]
         page = client.call("log.since", clock=clock, limit=_BIG_PAGE, **asked)
         whole = whole and bool(page.get("complete"))
         found.extend(page["records"])
-    if len(found) < last and int(client.call("daemon.status").get("records") or 0) > _BIG_PAGE:
-        output.note(f"of the newest {_BIG_PAGE} records; provd since CLOCK --path PATH looks further back")
     return [page | {"records": list(found), "complete": whole}], page["clock"]
 
 

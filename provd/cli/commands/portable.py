@@ -285,7 +285,7 @@ class _Taking:
         try:
             text = raw.decode().strip()
             value = exact.value(text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             self._refuse(
                 number,
                 {"code": "parse", "message": f"no JSON: {error}", "hint": "provd export --help  # export it again"},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from provd import configuration, places, services
+from provd import configuration, places, reach, services
 from provd.cli import output
 from provd.cli.command import Command, Failure, Usage, connected
 from provd.cli.processes import background, holding, serving
@@ -118,6 +118,11 @@ def _stop(timeout: float, at: Place) -> str:
             serving.end(client, timeout, state)
     except _Ended:
         pass
+    except _Displaced:
+        if not serving.end_unheard(state, socket, timeout):
+            raise
+        there = output.quoted(socket)
+        output.warn(f"{reach.lies_at(socket)} lies in place of its socket", f"mv {there} {there}.other  # then start")
     except (ProvdUnreachable, RpcError) as error:
         if not serving.goes(error, state, socket, timeout) and not (
             serving.has_no_room(error) and serving.end_unheard(state, socket, timeout)
@@ -128,6 +133,10 @@ def _stop(timeout: float, at: Place) -> str:
 
 class _Ended(Exception):
     """The daemon that was meant was ending, and has ended."""
+
+
+class _Displaced(Failure):
+    """The daemon that is meant runs, and something that is no socket lies in place of its own."""
 
 
 def _end(client: Client, timeout: float, state: str) -> None:
@@ -213,6 +222,8 @@ def _there(at: Place, socket: str, timeout: float) -> Client:
         client = _elsewhere(at, socket, timeout) if error.kind in {*holding.NOBODY, "gone"} else None
         if client is not None:
             return client
+        if error.kind == "gone":  # whose socket was gone ran a moment ago, and nobody has its lock any more
+            raise _Ended from None
         if error.kind in holding.NOBODY and error.elsewhere is None:
             raise ProvdUnreachable(
                 error.message,
@@ -232,8 +243,8 @@ def _rebound(at: Place, socket: str, timeout: float) -> Client | None:
 def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     """Where nobody answers at the socket: the daemon that holds the lock of the state directory, None for none.
 
-    One that starts just now is waited for. Raises _Ended where it ended meanwhile, Failure where it does not answer
-    either, or where it is not sure that it is meant.
+    One that starts just now is waited for. Raises _Ended where it ended meanwhile, _Displaced where its socket has no
+    place, Failure where it does not answer either, or where it is not sure that it is meant.
     """
     state = places.state_dir(at.state)
     chosen = places.socket_place(at.socket, at.state).source in _CHOSEN
@@ -249,6 +260,8 @@ def _elsewhere(at: Place, socket: str, timeout: float) -> Client | None:
     if client is None and (client := serving.rebound(state, timeout)) is not None and held.socket == socket:
         return client
     if client is None:
+        if held.socket == socket and reach.lies_at(socket):
+            raise _Displaced(holding.lost(held), holding.anew(held))
         if held.socket == socket and serving.ends(held, state, timeout):
             raise _Ended
         raise background.silent(held, state)

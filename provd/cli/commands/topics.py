@@ -23,8 +23,8 @@ Exit codes: one for each outcome, so that a script can trust it.
     1  dirty; audit or doctor found something
     2  usage: the command line is wrong
     3  no daemon could be reached
-    4  unknown: nothing shows that it is fresh. Treat it as dirty; audit could
-       not look at everything
+    4  unknown: nothing shows that it is fresh, or there is no such entry.
+       Treat it as dirty; audit could not look at everything
     5  refused, provd's own fault, or an answer that could not be written
   130  interrupted (128 + N: ended by signal N)
 
@@ -68,36 +68,29 @@ provd since C tells what happened after C, and whether the log is whole there.
 """
 
 _DEPENDENCIES: Final = """\
-Dependencies: what an entry rests on. It is fresh while all of them are.
+Dependencies: what an entry rests on. Fresh while all are, without any unknown.
 
-  file:PATH     what reading PATH gives, links followed. Missing is an answer,
-                too: dirty when the file appears. PATH alone means the same.
-                A FIFO, socket or device, and what proc and sysfs hold, has no
-                content to compare: what rests on it is never fresh
+  file:PATH     what reading PATH gives, links followed. Missing is an answer.
+                PATH alone is the same. FIFOs, devices, proc: never fresh
   dir:PATH      the names and types directly inside
   names:GLOB    which paths match, and their types
-  glob:GLOB     those, and their contents
-  tree:PATH     everything below: names, types, contents, link targets.
-                A file that appears at PATH is no directory: dir: and tree: of
-                it are absent, as before, and fresh. Name files with file:
+  glob:GLOB     those, and their contents; a link that matches is followed
+  tree:PATH     everything below: names, types, contents, link targets (a file
+                at PATH is no directory: absent, as before, and fresh)
   object:ID     something that is no file: dirty when an action declares a write
                 to this very ID, which is no path: svc:x is nothing in svc
   entry:KEY     another entry: its version, and it is only as good as that is
 
-A relative path means what it means in the current directory. Globs know * ?
-[..] [!..] ** (quote them), and no braces; a leading dot is matched only by a
-dot. .git/ is left out of sets, unless a dependency lies in it or the root has
-other rules. Write file: before a name that has a colon: file:a:b.
+A relative path means what it means in the current directory. Globs (quoted)
+know * ? [..] [!..] ** and no braces: {x,y} is literal, so write two --dep. A
+leading dot is matched only by a dot. .git/ is left out of sets, unless one
+lies in it or the root has other rules. A colon in a name: file:a:b.
 
   provd put api --value-file api.md --sums sums          # as it was read
   provd put conf --value none --dep file:my.conf --as-of-now    # its absence
   provd put routes --value-file r --dep 'glob:src/**/*.py' --as-of-now
-  provd put scale --value 3 --dep object:svc:api --fetched-at $c
-  provd put plan --value-file p --dep entry:api --fetched-at $c
+  provd put plan --value-file p --dep object:svc:api --fetched-at $c
   provd put pi --value 3.14 --no-deps                    # rests on nothing
-
-Equal content is fresh, whatever happened to times, inode or name. An entry put
-without any dependencies is unknown (no-provenance).
 """
 
 TOPICS: Final = {
@@ -129,7 +122,7 @@ def help_(context: click.Context, words: tuple[str, ...], whole: bool) -> int:
     root.meta[helptext.WHOLE] = whole
     if not words:
         output.line(root.get_help())
-        output.line("\n" + "\n".join(f"provd help {topic:<13} {text}" for topic, (text, _) in TOPICS.items()))
+        output.line("Topics: " + ", ".join(f"provd help {topic}" for topic in TOPICS))
     elif len(words) == 1 and words[0] in TOPICS:
         output.line(TOPICS[words[0]][1].rstrip("\n"))
     else:

@@ -47,11 +47,13 @@ class ExactClient(Client):
 
 
 def written(text: str) -> Written:
-    """A text of JSON as a value that is sent as it is written, on one line; raises ValueError, RecursionError."""
+    """A text of JSON as a value that is sent as it is written, on one line; raises ValueError."""
     try:
         json.dumps(_MEMBERS.decode(text), ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ValueError(r"half of a pair (\ud800 to \udfff) stands for no sign") from None
+    except RecursionError:
+        raise _too_deep() from None
     return Written(text.strip(_SPACE).translate(_ONE_LINE))
 
 
@@ -120,4 +122,11 @@ _MEMBERS: Final = json.JSONDecoder(
 
 def value(text: str) -> Any:
     """A text of JSON as a value, with numbers as text where Python has none for them; raises ValueError."""
-    return JSON.decode(text)
+    try:
+        return JSON.decode(text)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> ValueError:
+    return ValueError("it is nested too deeply")

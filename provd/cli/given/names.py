@@ -74,9 +74,14 @@ def is_pattern(name: bytes) -> bool:
     return _SPECIAL.search(name) is not None
 
 
-def is_object(write: WirePath) -> bool:
-    """Whether a write, as it travels, names something that is no file."""
-    return parts(local_path(write))[0] == b"object"
+def of_write(write: str | dict[str, Any]) -> WirePath:
+    """What a write names, as it is answered; `dependency` sends one that is not UTF-8 as an item."""
+    return write["dep"] if isinstance(write, dict) and "dep" in write else write
+
+
+def is_object(write: str | dict[str, Any]) -> bool:
+    """Whether a write, as it is sent or answered, names something that is no file."""
+    return parts(local_path(of_write(write)))[0] == b"object"
 
 
 def file(path: WirePath) -> str | dict[str, WirePath]:

@@ -26,7 +26,7 @@ _DIRECTORY_KINDS: Final = frozenset({b"dir", b"tree"})
 _BRACES: Final = re.compile(rb"\{.*,.*\}")
 _FIRST: Final = "the first match will make it dirty"
 _NO_HOME: Final = "~ is a name as any other here, since a shell replaces it only unquoted and in front of a word"
-_NO_BRACES: Final = "braces are signs as any other: a --dep for each way"
+_NO_BRACES: Final = "braces are no alternatives, but signs as any other: a --dep for each way"
 _BELOW: Final = {b"dir": (b"names:", b"/*"), b"tree": (b"glob:", b"/**")}
 """The patterns that name of many directories what these kinds name of one: what stands before, and behind."""
 _OF_NOTHING: Final = "xxh3:99aa06d3014798d86001c324468d497f"
@@ -105,12 +105,13 @@ def remarks(deps: Sequence[str], empty: Container[str] = ()) -> Iterator[str]:
 
 def _of_pattern(told: str, rest: bytes, where: bytes, seen: Seen, *, empty: bool) -> Iterator[str]:
     """The same of a pattern; `seen` is what is at `where`, its last directory without a wildcard."""
+    first = _FIRST + (f"; {_NO_BRACES}" if _BRACES.search(rest) else "")
     if seen.name is None:
-        yield f"{told}: there is no directory {output.name_of(where)} yet: {_FIRST}"
+        yield f"{told}: there is no directory {output.name_of(where)} yet: {first}"
     elif (sort := _sort(seen)) not in {None, "a directory"}:
         yield f"{told}: {output.name_of(where)} is {sort}, so nothing can match"
     elif empty:
-        yield f"{told} matches nothing now: {_FIRST}" + (f"; {_NO_BRACES}" if _BRACES.search(rest) else "")
+        yield f"{told} matches nothing now: {first}"
 
 
 def _of_file(told: str, rest: bytes, seen: Seen) -> Iterator[str]:

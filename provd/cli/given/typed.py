@@ -6,6 +6,7 @@ the shell would put a word together, nothing is offered.
 
 from __future__ import annotations
 
+import os
 import string
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,6 +29,8 @@ class Typed:
     """The quote that stands open in it."""
     start: int = 0
     """Where in it that begins which bash would replace: behind the open quote, or behind the last break."""
+    at_home: bool = False
+    """Whether it begins with a ~ that the shell will replace."""
     certain: bool = True
     """Whether it has neither a quote that was closed nor a backslash at its end."""
 
@@ -55,13 +58,19 @@ def take_apart(line: str, breaks: str = "") -> Typed:
         elif sign in "'\"":
             begun, typed.quote, typed.start = True, sign, len(typed.word)
         elif sign.isspace():
-            typed, begun = Typed([*typed.words, typed.word] if begun else typed.words), False
+            typed, begun = Typed([*typed.words, _got(typed)] if begun else typed.words), False
         else:
+            typed.at_home = typed.at_home or (sign == "~" and not begun)
             begun = True
             typed.word += sign
             typed.start = len(typed.word) if sign in breaks else typed.start
     typed.certain = typed.certain and not escaped
     return typed
+
+
+def _got(typed: Typed) -> str:
+    """The last word as the command gets it, when it is complete."""
+    return os.path.expanduser(typed.word) if typed.at_home else typed.word
 
 
 def quoted(text: str, quote: str) -> str:

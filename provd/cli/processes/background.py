@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 from provd.cli import output, steps
 from provd.cli.command import Failure, least
-from provd.cli.processes.holding import NOBODY, Holder, anew, holder, must_be_own
+from provd.cli.processes.holding import NOBODY, Holder, anew, holder, lost, must_be_own
 from provd.cli.processes.process import NAP, hung, next_step
 from provd.client import Client, ProvdUnreachable, RpcError
 from provd.ownfile import NotAFile, open_file
 from provd.places import LOG_NAME, START_LOCK_NAME, shut
+from provd.reach import lies_at
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def silent(held: Holder, state: str) -> Failure:
     where = held.socket or "any socket yet"
     message = f"another daemon (pid {held.pid}) uses the state directory {state} and does not answer at {where}"
     if held.socket and nobody(held.socket):
-        return Failure(message, anew(held))
+        return Failure(lost(held) if lies_at(held.socket) else message, anew(held))
     return Failure(message, next_step(held.pid, f"kill {held.pid}  # or see what it logs"))
 
 
@@ -140,7 +141,10 @@ def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
             except _Held:
                 if time.monotonic() >= deadline or _answers(holder(wanted.state), timeout):
                     raise
-            if held is not None and time.monotonic() >= min(deadline, begun + _ENDING if held.socket else deadline):
+            if held is not None and (
+                lies_at(held.socket)  # it makes no socket there
+                or time.monotonic() >= min(deadline, begun + _ENDING if held.socket else deadline)
+            ):
                 raise silent(held, wanted.state)
             time.sleep(_PAUSE)  # it still ends, or begins
 

@@ -16,11 +16,12 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli.command import WORK_PATIENCE, least
+from provd.cli.given import names
 from provd.client import ProvdUnreachable, RpcError
 
 if TYPE_CHECKING:
     from provd.cli.command import Place
-    from provd.client import Client
+    from provd.client import Client, WirePath
 
 Json = dict[str, Any]
 
@@ -35,7 +36,7 @@ class Held:
 
     def __init__(self, at: Place, client: Client, params: Json) -> None:
         self.client = client
-        self.writes: list[Any] = params["writes"]
+        self.writes: list[WirePath] = list(map(names.of_write, params["writes"]))
         self._at = at
         self._params = params | {"hold": True, "op": secrets.token_hex(16)}
         self._wake = os.pipe()

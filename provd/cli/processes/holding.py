@@ -87,9 +87,15 @@ def bereft(error: ProvdUnreachable, held: Holder | None, socket: str) -> ProvdUn
     """The same, of kind `gone` and with what to do, where a daemon runs that had this socket and has it no more."""
     if held is None or held.socket != socket or error.kind not in NOBODY:
         return error
+    return ProvdUnreachable(lost(held), anew(held), "gone")
+
+
+def lost(held: Holder) -> str:
+    """That a daemon runs and its socket is not at its place, and what is there instead."""
     does = "is stopped" if reach.state(held.pid) in STOPPED else "runs"
-    lost = "something else lies in place of its socket" if os.path.lexists(socket) else "its socket is gone"
-    return ProvdUnreachable(f"process {held.pid} {does}, {lost}: {socket}", anew(held), "gone")
+    there = reach.lies_at(held.socket) or "something else"
+    how = f"{there} lies in place of its socket" if os.path.lexists(held.socket) else "its socket is gone"
+    return f"process {held.pid} {does}, {how}: {held.socket}"
 
 
 def anew(held: Holder) -> str:

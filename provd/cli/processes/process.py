@@ -96,7 +96,12 @@ def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:
 
 
 def next_step(pid: int | None, otherwise: str) -> str:
-    """What to do about a daemon's process that does not do what it was told: let it go on where it is stopped."""
+    """What to do about a daemon's process that does not do what it was told: let it go on where it is stopped.
+
+    One that was killed and is still there needs no signal more.
+    """
+    if pid and reach.is_killed(pid):
+        return f"provd doctor  # process {pid} is killed already, and ends when the file system that holds it answers"
     if pid and reach.state(pid) in STOPPED:
         return f"kill -CONT {pid}  # it is stopped, by a signal or a debugger: this lets it go on"
     return otherwise

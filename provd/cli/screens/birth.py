@@ -70,14 +70,19 @@ def faults(answer: Json, whole: Ground) -> list[Fault]:
     return [Fault(item, answer, whole) for item in _content(answer)]
 
 
+def comparable(digest: str | None) -> bool:
+    """Whether a digest compares with those of the log."""
+    return digest is not None and (digest == ABSENT or digest.startswith(LOGGED))
+
+
 def now_told(answer: Json) -> dict[bytes, str]:
     """What the verdict tells of what is there now, by path, where that compares with the log's own digests."""
-    return {path: digest for path, digest in _files(answer) if digest.startswith(LOGGED) or digest == ABSENT}
+    return {path: digest for path, digest in _files(answer) if comparable(digest)}
 
 
 def to_read(answer: Json) -> list[bytes]:
     """The paths at fault of which the verdict tells nothing that compares with the log: files, and members of sets."""
-    found = [path for path, digest in _files(answer) if not (digest.startswith(LOGGED) or digest == ABSENT)]
+    found = [path for path, digest in _files(answer) if not comparable(digest)]
     for item in _content(answer):
         found += map(local_path, item.get("paths") or [])
     return list(dict.fromkeys(found))

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from provd.cli import output
 from provd.cli.screens import concern
 from provd.cli.words import causes, records, verdicts
 from provd.client import local_path, wire_path
@@ -46,17 +47,43 @@ class Changes:
     def newest(self) -> list[Json]:
         """One mutation a path, the newest of each; `created` where it was made and then written.
 
-        What was moved away afterwards is told where it is now: by its old path it is not there any more.
+        What was moved away afterwards is told where it is now: by its old path it is not there any more. `from` is
+        where that was at first, and is left out where it was not there.
         """
         told: dict[bytes, Json] = {}
-        for mutation in self.mutations:
-            path = local_path(mutation["path"])
-            if mutation.get("kind") == "moved" and mutation.get("from") is not None:
-                _follow(told, local_path(mutation["from"]), path, directory=mutation.get("size") is None)
-            before = told.pop(path, None)
-            made = before is not None and before.get("kind") == "created" and mutation.get("kind") == "modified"
-            told[path] = mutation | {"kind": "created"} if made else mutation
+        for each in self.mutations:
+            mutation, path = each, local_path(each["path"])
+            if each.get("kind") == "moved" and each.get("from") is not None:
+                source = local_path(each["from"])
+                mutation = _from_first(each, told.get(source))
+                _follow(told, source, path, directory=each.get("size") is None)
+            before = told.pop(path, None) or {}
+            if before.get("kind") == "created" and mutation.get("kind") == "modified":
+                mutation = mutation | {"kind": "created"}
+            elif before.get("from") is not None and mutation.get("kind") == "deleted":
+                told[local_path(before["from"])] = mutation | {"path": before["from"]}
+            elif before.get("from") is not None and mutation.get("kind") != "moved":
+                mutation = mutation | {"kind": "moved", "from": before["from"]}
+            told[path] = mutation
         return list(told.values())
+
+
+def _from_first(moved: Json, before: Json | None) -> Json:
+    """A move as one from where it was at first; `before` is what is told of its source."""
+    first = moved["from"] if before is None or before.get("kind") == "modified" else before.get("from")
+    kept = {name: value for name, value in moved.items() if name != "from"}
+    return kept if first in (None, moved["path"]) else kept | {"from": first}
+
+
+def line(mutation: Json) -> str:
+    """One of the newest mutations, as text: of a move both ends."""
+    source = f" from {records.display(mutation['from'])}" if mutation.get("from") is not None else ""
+    return f"{output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}{source}"
+
+
+def paths_of(newest: list[Json]) -> int:
+    """How many paths the newest mutations name: a move names two."""
+    return sum(1 + (mutation.get("from") is not None) for mutation in newest)
 
 
 def _follow(told: dict[bytes, Json], source: bytes, path: bytes, *, directory: bool) -> None:

@@ -41,6 +41,10 @@ class Dependency:
             self.base = path[:cut] or b"/"
             self._pattern = [part for part in path[cut:].split(b"/") if part]
 
+    def led_by(self, directory: bytes) -> bool:
+        """Whether a directory lies only on the way to it: its own making is no change of that."""
+        return records.is_below(self.base, directory) and (self.base != directory or bool(self._pattern))
+
     def touched(self, record: Json, path: bytes) -> bool | None:
         """Whether a mutation of `path` can have touched it; None where the path is neither at its base nor below."""
         if records.is_below(self.base, path):

@@ -13,6 +13,7 @@ from provd.cli.words import records
 from provd.client import local_path
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Iterator
 
 Json = dict[str, Any]
@@ -100,3 +101,16 @@ def state(record: Json, place: bytes) -> str | None:
     if record.get("kind") == "deleted" or any(records.is_below(place, source) for source in named[1:]):
         return ABSENT
     return record.get("digest") if place == named[0] or not records.is_below(place, named[0]) else None
+
+
+def made(record: Json) -> bool:
+    """Whether it is the making of what has no content of its own: a directory, or a link."""
+    return record.get("kind") == "created" and record.get("size") is None and record.get("digest") is None
+
+
+def note(events: deque[Event], event: Event, *, same: bool) -> None:
+    """Keeps a change of a place, or takes it away where its digest shows now that it was none."""
+    if same and event in events:
+        events.remove(event)
+    elif not same and event not in events:
+        events.append(event)

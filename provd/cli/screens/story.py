@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from provd.cli.screens.birth import CONTENT
+from provd.cli.screens.birth import CONTENT, comparable
 from provd.cli.screens.concern import Dependency, Ground, path_of, root_of
 from provd.cli.screens.past import Event, Past
 from provd.cli.screens.returns import Returns
@@ -156,7 +156,18 @@ class Story:
         moment = self.turn.moment()
         if moment is not None:
             return None if self.turn.doubted() or self.turn.unseen() or self.turn.untold() else (moment.seq, moment)
-        return (self.position, self.before) if self._born() and self.whole and not self.imported else None
+        if not (self._born() and self.whole and not self.imported):
+            return None
+        return self.position, self.before if self.undone else None
+
+    @property
+    def undone(self) -> bool:
+        """Whether the change before the put is known to be what made it dirty: what was given was there before it."""
+        if self.before is None:
+            return False
+        place = records.places(self.before.record)[0]
+        kept = self.turn.ground.digests.get(place)
+        return comparable(kept) and self._past.before(place, self.before.seq) == kept
 
     @property
     def position(self) -> int:

@@ -30,6 +30,7 @@ _CLOCK: Final = 12
 _BORN: Final = 3
 """Dependencies that are named as dirty at birth."""
 _NOBODY: Final = "when {} was changed nobody knows: the log has nothing of what is not watched"
+_ONE: Final = "one of the changes that made it dirty"
 _SAID: Final = {
     "put": "put",
     "supported": "put again with the same value",
@@ -47,6 +48,7 @@ class Timeline:
         self._story = story
         self._day = ""
         self._moment = story.turn.moment()
+        self._stale = False  # it was dirty when it was put, and no change before that is known to have made it so
         self._doubted = story.turn.doubted() if self._moment is not None else []
         root = answer.get("root")
         self._root = None if root is None else local_path(root).rstrip(b"/") + b"/"
@@ -61,6 +63,8 @@ class Timeline:
         # where it may have been changed since, without a record.
         told_of = born and story.whole and not story.imported
         before = [story.before] if story.before is not None and told_of else []
+        before = [event for event in before if event.seq not in {other.seq for other in touched}]
+        self._stale = bool(told_of) and not (before and story.undone)
         told = sorted([*own, *before, *touched], key=lambda event: event.seq)
         yield from self._left_out(story.own_count - len(story.own), "earlier puts")
         for event in told:
@@ -82,7 +86,8 @@ class Timeline:
         said = " ".join([self._word(now), *([by] if (by := account.by(answer)) else [])]) + _superseding(now)
         if self._story.imported:
             at = now.get("at")  # it was put earlier: the line stands where it came
-        yield from self._node(output.paint(output.glyph("●", "*"), "bold"), at, [Piece(said, "bold")])
+        symbol = output.symbol("dirty") if self._stale else output.paint(output.glyph("●", "*"), "bold")
+        yield from self._node(symbol, at, [Piece(said, "bold")])
         yield from account.ground(answer, f"{_spine()}   ")
         for word, texts in (("dirty", self._birth(born)), ("unknown", self._unsure())):
             for text in texts:
@@ -101,7 +106,7 @@ class Timeline:
     def _birth(self, born: list[str]) -> Iterator[str]:
         """Whether it was dirty before it was put, as far as that can be told."""
         known = "" if self._story.turn.dirty_once else ", as far as the log knows"
-        sure = f"it was dirty before it was put{known}"
+        sure = f"it was dirty {'when' if self._stale else 'before'} it was put{known}"
         yield from self._unseen()
         unseen = "no record since it was put tells of a change"
         if born and self._story.imported:
@@ -137,6 +142,12 @@ class Timeline:
         if self._doubted:
             places = _some([self._near(wire_path(place)) for place in self._doubted])
             yield f"which change made it dirty the log cannot tell: what {places} was when it was read is not known"
+        moment = self._moment
+        if moment is not None and moment.seq > self._story.position:
+            if self._remark(moment) == _ONE and self._story.turn.left(moment):
+                yield "which change made it dirty first the log cannot tell: what was there in between is not known"
+            if replaced := self._story.turn.replaced:
+                yield f"whether {_some(replaced)} was dirty before it was replaced the log does not tell"
         if untold := self._story.turn.untold():
             yield f"which change made it dirty the log cannot tell: {_some(untold)} differs from what was put"
         if below := self._story.unsure_below():
@@ -149,17 +160,15 @@ class Timeline:
             symbol = output.symbol("unknown")
         elif mine:
             symbol = output.glyph("○", "o")
-        elif (
-            (event.via and event.blamed) or (event is self._moment and not self._doubted) or event is self._story.before
-        ):
+        elif self._blamed(event):
             symbol = output.symbol("dirty")
         yield from self._node(symbol, record.get("at"), self._pieces(event, mine=mine))
 
     def _blamed(self, event: Event) -> bool:
-        """Whether that record is known to have made it dirty, or to be the last before it was put dirty."""
+        """Whether that record is known to have made it dirty."""
         if event is self._moment:
             return not self._doubted
-        return (bool(event.via) and event.blamed) or event is self._story.before
+        return (bool(event.via) and event.blamed) or (event is self._story.before and not self._stale)
 
     def _pieces(self, event: Event, *, mine: bool) -> list[Piece]:
         """What happened, who did it, and what it means for the entry."""
@@ -203,14 +212,15 @@ class Timeline:
             return "the first change that this log has, from before it was imported"
         if event.seq < self._story.position:
             return "changed between reading and remembering"
-        if self._story.turn.left(event):
-            return "the newest change since it was put"
-        if self._story.turn.sure(event):
+        turn = self._story.turn
+        if turn.left(event):
+            return "the newest change since it was put" if turn.newest(event) and not self._story.missing() else _ONE
+        if turn.sure(event) and not turn.replaced:
             return "here it became dirty"
-        if self._story.turn.unseen() or self._story.turn.untold():
-            return "one of the changes that made it dirty"
-        first = self._story.turn.first(event)
-        return "the first change since it was put" if first else "the first change that was not undone"
+        if turn.unseen() or turn.untold():
+            return _ONE
+        first = "the first change since it was put" if turn.first(event) else "the first change that was not undone"
+        return f"{first}, of those told here" if turn.replaced or self._story.missing() else first
 
     def _remarks(self, touched: list[Event], *, quiet: bool) -> Iterator[str]:
         """What has to be known to read the rest rightly."""

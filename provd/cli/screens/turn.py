@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from provd.cli.given import names
 from provd.cli.screens import birth
-from provd.cli.screens.birth import ABSENT, LOGGED
-from provd.cli.screens.concern import Differing, Ground, root_of
-from provd.cli.screens.past import Event, Past, state
+from provd.cli.screens.birth import ABSENT
+from provd.cli.screens.concern import Dependency, Differing, Ground, path_of, root_of
+from provd.cli.screens.past import Event, Past, made, note, state
 from provd.cli.screens.returns import Returns
 from provd.cli.words import causes, records, verdicts
 from provd.client import wire_path
@@ -23,6 +23,7 @@ _NEWEST: Final = 16
 """Changes of one path, the newest, among which that is looked for which left what is there now."""
 _COUNTED: Final = 64
 """Changes after a put among which the first one is known to be that."""
+_REPLACED: Final = frozenset({"entry-replaced", "entry-revoked", "entry-missing"})
 
 
 class Turn:
@@ -44,6 +45,8 @@ class Turn:
         others = [item for item in deps if names.named(item) not in self._differing.told]
         self._others = Ground(answer | {"deps": others})
         self.ground = Ground(answer | {"deps": deps})
+        unread = [path_of(item, root_of(answer)) for item in answer.get("evidence") or [] if item["why"] == "touched"]
+        self._unread = [Dependency(*there) for there in unread if there is not None]
         self._whole = whole
         self._faults = birth.faults(answer, whole)
         self._verdict = answer.get("born")
@@ -60,6 +63,9 @@ class Turn:
             for d in deps
             if d.get("version") is not None and verdicts.dependency(d).startswith("entry:")
         }
+        told = [item for item in answer.get("evidence") or [] if item.get("why") in _REPLACED]
+        self.replaced = [verdicts.dependency(item) for item in told]
+        """The entries below that are others now: whether they had been dirty before nothing tells here."""
         self._elsewhere = bool(answer.get("imported")) and not answer.get("made_here")
         self.proven = False
         """Whether it was proven after it was put: what was read was still there then."""
@@ -77,6 +83,8 @@ class Turn:
         self._carried: dict[tuple[int, bytes], str | None] = {}  # what a move of a directory brought back
         self._place_of: dict[int, bytes] = {}  # of each cause that was found
         self._changes: list[Event] = []  # the first after the put of all that it rests on
+        self._last = 0  # the number of the newest of them
+        self._unclear: dict[bytes, set[int]] = {}  # changes of a place after the put that left nobody knows what
         self.members = frozenset({*self.ground.digests, *self._differing.members})
         """The files at fault, as far as they are known one by one."""
         self.returns = Returns((), 0)
@@ -101,8 +109,10 @@ class Turn:
             self._since.setdefault(b"", event)
 
     def _count(self, event: Event) -> None:
-        if event.seq > self._position and event.record.get("kind") != "attrib" and len(self._changes) < _COUNTED:
-            self._changes.append(event)
+        if event.seq > self._position and event.record.get("kind") != "attrib":
+            self._last = event.seq
+            if len(self._changes) < _COUNTED:
+                self._changes.append(event)
 
     def _kept(self, record: Json) -> bool:
         """Whether it is the record of an entry below that is still the version that was rested on."""
@@ -125,7 +135,8 @@ class Turn:
         if any(self._born(place) for place in self._since):
             return None
         since = [event for place, event in self._since.items() if not self._only_leads(place)]
-        early = [events[0] for place, events in self._early.items() if events and self._blames_early(place)]
+        blamed = (place for place, events in self._early.items() if events and self._blames_early(place))
+        early = [self._early[place][0] for place in blamed if not self._only_leads(place)]
         return min([*since, *early], key=lambda event: event.seq, default=None)
 
     def doubted(self) -> list[bytes]:
@@ -157,6 +168,10 @@ class Turn:
         place = self._place_of.get(event.seq, b"")
         return self.fresh_once and event in self._late.get(place, ()) and event is not self._since.get(place)
 
+    def newest(self, event: Event) -> bool:
+        """Whether nothing that the entry rests on is known to have changed after that record."""
+        return event.seq == self._last
+
     def sure(self, event: Event) -> bool:
         """Whether what it rests on was shown to be in order just before that record."""
         return any(self._sure(place) for place in self._places(event.record))
@@ -173,7 +188,7 @@ class Turn:
     def _was_at_put(self, place: bytes) -> str | None:
         """The log's digest of when it was put, where that can be compared with what is kept."""
         kept = self._read.digests.get(place, "")
-        return self._past.before(place, self._position) if kept.startswith(LOGGED) or kept == ABSENT else None
+        return self._past.before(place, self._position) if birth.comparable(kept) else None
 
     def _born(self, place: bytes) -> bool:
         """Whether it was another already when it was put, and never came back."""
@@ -186,6 +201,9 @@ class Turn:
         """Whether the first change between clock and put is known to be the one."""
         if place in self._since:
             return False
+        was, kept = self._at_clock.get(place), self._read.digests.get(place)
+        if was is not None and birth.comparable(kept) and was != kept and place not in self._restored:
+            return False  # it was another before that change too
         return len(self._early[place]) == 1 or not self._is_read(place) or self._was_at_put(place) is not None
 
     def _concerned(self, record: Json) -> bool:
@@ -225,12 +243,18 @@ class Turn:
             return next((event for event in reversed(early) if now and state(event.record, place) == now), None)
         if place in self._vague:
             return next((event for event in reversed(late) if now and self._state(event, place) == now), None)
-        if _comparable(self.ground.digests.get(place)) or _comparable(self._at_put.get(place)):
+        known = birth.comparable(self.ground.digests.get(place)) or birth.comparable(self._at_put.get(place))
+        if known and not self._may_have_come_back(place, late):
             return self._since.get(place)
         if now is None:
             return late[-1]
         left = next((event for event in reversed(late) if self._state(event, place) == now), None)
         return late[-1] if left is None and self._opaque(late[-1], place) else left
+
+    def _may_have_come_back(self, place: bytes, late: deque[Event]) -> bool:
+        """Whether some change between the first one and the last may have undone what was before it."""
+        since = self._since.get(place)
+        return since is not None and any(since.seq < seq < late[-1].seq for seq in self._unclear.get(place, ()))
 
     def _opaque(self, event: Event, place: bytes) -> bool:
         """Whether it put something there of which no record tells the content: a directory, a link, what lies in one.
@@ -238,11 +262,11 @@ class Turn:
         Nothing was there before, and it came last: whatever is there now came with it, or changed after it.
         """
         came_with = event.record.get("kind") == "moved" and event.record.get("size") is None
-        return (came_with or _made(event.record)) and self._state(event, place) is None
+        return (came_with or made(event.record)) and self._state(event, place) is None
 
     def _only_way(self, event: Event) -> bool:
         """Whether a mutation made only directories on the way to what is at fault."""
-        return _made(event.record) and all(map(self._only_leads, self._named(event.record)))
+        return made(event.record) and all(map(self._only_leads, self._named(event.record)))
 
     def _only_leads(self, place: bytes) -> bool:
         """Whether it is a directory that was made above what is at fault, of which a record of its own tells.
@@ -250,9 +274,11 @@ class Turn:
         Of what has none, the directory may be the cause: it may be a link, or have been filled before it was watched.
         """
         events = (*self._early.get(place, ()), *self._late.get(place, ()))
-        if place in self.members or not events or not all(_made(event.record) for event in events):
+        if place in self.members or not events or not all(made(event.record) for event in events):
             return False
-        below = (member for member in self.members if records.is_below(member, place))
+        unread = self._unread and all(dep.led_by(place) for dep in self._unread)
+        known = {*self.members, *self._early, *self._late} - {place} if unread else self.members
+        below = (member for member in known if records.is_below(member, place))
         return any(self._early.get(member) or self._late.get(member) for member in below)
 
     def _came_and_went(self, place: bytes, late: deque[Event]) -> bool:
@@ -312,11 +338,13 @@ class Turn:
         elif held is not None and not held.touched:
             self._restore(place, early=False, exact=self.fresh_once)
         elif early:
-            _note(self._early.setdefault(place, deque()), event, same=same)
+            note(self._early.setdefault(place, deque()), event, same=same)
         else:
-            if self._came_back(event, place, known=now is not None and _comparable(kept)):
+            unclear = self._unclear.setdefault(place, set())
+            (unclear.add if now is None else unclear.discard)(event.seq)
+            if self._came_back(event, place, known=now is not None and birth.comparable(kept)):
                 self._vague.add(place)
-            _note(self._late.setdefault(place, deque(maxlen=_NEWEST)), event, same=same)
+            note(self._late.setdefault(place, deque(maxlen=_NEWEST)), event, same=same)
             if not same:
                 self._since.setdefault(place, event)
             elif self._since.get(place) is event:
@@ -358,21 +386,3 @@ class Turn:
                 if member not in named and any(records.is_below(member, path) for path in named)
             ]
         return found or [path for path in named if self._is_of(self.ground, path)] or named[:1]
-
-
-def _note(events: deque[Event], event: Event, *, same: bool) -> None:
-    """Keeps a change of a place, or takes it away where its digest shows now that it was none."""
-    if same and event in events:
-        events.remove(event)
-    elif not same and event not in events:
-        events.append(event)
-
-
-def _made(record: Json) -> bool:
-    """Whether it is the making of what has no content of its own: a directory, or a link."""
-    return record.get("kind") == "created" and record.get("size") is None and record.get("digest") is None
-
-
-def _comparable(digest: str | None) -> bool:
-    """Whether a digest compares with those of the log."""
-    return digest is not None and (digest == ABSENT or digest.startswith(LOGGED))

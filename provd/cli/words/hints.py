@@ -43,6 +43,7 @@ _ASKED: Final = frozenset(("action", "entry", "limit", "params", "request", "roo
 """What is about how it was asked."""
 _UNDECLARED: Final = "the objects named in --write count as unknown until they are looked at again"
 
+_NOTHING_STANDS: Final = "provd put --help  # --based-on 0 says that there is nothing yet"
 _CLOCK: Final = "c=$(provd clock)"
 _NEXT: Final = {  # by why, where the daemon's hint needs no other words than its own
     **dict.fromkeys(("changed", "created", "deleted", "type-changed", "listing-changed"), _CLOCK),
@@ -106,7 +107,7 @@ def refusal(error: RpcError) -> tuple[str, str]:
         if unusable:
             message = f"nothing was begun: not usable: {output.some(unusable, _NAMED)}; {_UNDECLARED}"
     if error.code == "entry.conflict" and isinstance(stands := error.data.get("version"), int):
-        hint = f"provd get KEY  # what stands; then put with --based-on {stands}"
+        hint = f"provd get KEY  # what stands; then put with --based-on {stands}" if stands else _NOTHING_STANDS
     return message, hint
 
 

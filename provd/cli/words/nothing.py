@@ -29,8 +29,6 @@ Json = dict[str, Any]
 _SHOWN: Final = 3
 _ASKED: Final = 20
 """Roots that are asked whether they hold entries."""
-_FIRST: Final = 1000
-"""Entries that are looked through for a key that is in none of those."""
 _KEEP: Final = "provd put --help  # keeps an entry here"
 _USUAL: Final = "global"
 """The scope that the documents name."""
@@ -61,34 +59,20 @@ def _asked() -> str:
 
 
 def _elsewhere(client: Client, key: str, place: Json) -> list[str]:
-    """The options that name where else a key has an entry; none is judged.
-
-    Asked are the watched roots and the usual scope, else the first of all entries, wherever they live.
-    """
-    places: list[Json] = [{"root": wire_path(root)} for root in names.watched(client)[:_ASKED]]
+    """The options that name where else a key has an entry, watched roots and the usual scope first; none is judged."""
+    first: list[Json] = [*({"root": wire_path(root)} for root in names.watched(client)), {"scope": _USUAL}]
     try:
-        found = [other for other in (*places, {"scope": _USUAL}) if other != place and _has(client, key, other)]
-        found = found or [other for other in _anywhere(client, key) if other != place]
+        there = client.call("entry.places", key=key)["places"]
     except (ProvdUnreachable, RpcError):  # it was to be of help, and the answer has been given
         return []
+    found = sorted(there, key=lambda other: first.index(other) if other in first else len(first))
     return [
         f"--scope {output.quoted(str(other['scope']))}"
         if "scope" in other
         else f"--root {output.quoted(_local(other['root']))}"
         for other in found
+        if other != place
     ]
-
-
-def _anywhere(client: Client, key: str) -> list[Json]:
-    """Where a key has an entry, of the first some that there are: no request tells which scopes there are."""
-    told = client.call("entry.export", all=True, limit=_FIRST)["entries"]
-    there = [item for item in told if item.get("key") == key and item.get("standing") == "active"]
-    return [{name: item[name] for name in ("root", "scope") if name in item} for item in there]
-
-
-def _has(client: Client, key: str, place: Json) -> bool:
-    first = client.call("entry.list", prefix=key, limit=1, **place)["entries"]  # in order: the shortest comes first
-    return bool(first) and first[0].get("key") == key
 
 
 def _local(path: WirePath) -> str:

@@ -31,7 +31,7 @@ _KNOWN: Final = frozenset(
     (
         *("version", "pid", "uptime_s", "started_at", "package", "roots", "actions", "socket", "state", "entries"),
         *("records", "bytes", "files", "oldest", "oldest_at", "queue", "drops", "rescans", "watches", "limits"),
-        *("verdicts", "gaps", "audits", "store", "set_aside", "set_aside_why", "migrated"),
+        *("verdicts", "gaps", "audits", "self_check", "store", "set_aside", "set_aside_why", "migrated"),
         *("descriptors", "wall_clock", "foreign"),
         *("clock", "log", "run"),
     )
@@ -193,6 +193,10 @@ def _answers(answer: Json) -> str:
         facts.append(
             f"{compared} of {files} found {output.count(number(audits, 'mismatches'), 'mismatch', 'mismatches')}"
         )
+    checks = answer.get("self_check")
+    if isinstance(checks, dict) and (read := number(checks, "checked")):
+        wrong = number(checks, "mismatches")
+        facts.append(f"{output.count(read, 'answer', 'answers')} read again, {wrong or 'none'} untrue")
     return "; ".join(facts)
 
 

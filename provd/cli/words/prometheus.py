@@ -89,6 +89,14 @@ def _plain(answer: Json) -> Iterator[Family]:
         ("max_fds", "gauge", "Descriptors that may be open.", _in(answer, "descriptors", "limit"), 1),
         ("audits_total", "counter", "Audits that were made.", _in(answer, "audits", "count"), 1),
         ("audit_mismatches_total", "counter", "What audits found.", _in(answer, "audits", "mismatches"), 1),
+        (
+            "self_checks_total",
+            "counter",
+            "Answers by seals that were read again.",
+            _in(answer, "self_check", "checked"),
+            1,
+        ),
+        ("self_check_mismatches_total", "counter", "Untrue ones.", _in(answer, "self_check", "mismatches"), 1),
         ("wall_clock_step_seconds", "gauge", "How the clock was set since.", _in(answer, "wall_clock", "stepped_s"), 1),
     ):
         yield from _value(name, kind, told, value, scale)

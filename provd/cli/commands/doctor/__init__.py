@@ -36,6 +36,7 @@ CHECKS: Final = (
     Check("limits", watching.limits),
     Check("gaps", watching.gaps),
     Check("audits", keeping.audits),
+    Check("self-check", keeping.self_check),
     Check("queue", keeping.queue),
     Check("actions", keeping.actions),
     Check("clock", keeping.clock),

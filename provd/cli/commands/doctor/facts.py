@@ -72,6 +72,7 @@ class Facts:
     refusal: RpcError | None = None
     peer: int | None = None
     peer_state: str = ""
+    peer_killed: bool = False
     log_file: str = ""
     directory: Directory | None = None
     own_directory: Directory | None = None
@@ -124,6 +125,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         refusal=refusal,
         peer=peer,
         peer_state=reach.state(peer) if peer else "",
+        peer_killed=peer is not None and reach.is_killed(peer),
         log_file=_log_file(peer),
         directory=seen,
         own_directory=mine,

@@ -159,9 +159,10 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
 
 
 def audits(facts: Facts) -> Iterator[Result]:
-    """Whether an audit found that the daemon believed something else than what is there."""
+    """Whether what the daemon believes was another than what is there, when an audit last looked."""
     told = facts.part("audits")
-    count, mismatches = number(told, "count"), number(told, "mismatches")
+    count = number(told, "count")
+    mismatches = number(told, "differing" if "differing" in told else "mismatches")  # an older daemon counts all
     made = f"{output.count(count, 'audit', 'audits')} since the start"
     if mismatches:
         yield warn(
@@ -172,7 +173,25 @@ def audits(facts: Facts) -> Iterator[Result]:
             steps.ways("provd audit  # tells what still differs", "provd restart  # ends this message"),
         )
     elif told:
-        yield ok(f"{made}, nothing differed" if count else "none since the start")
+        found = "nothing differs any more" if number(told, "mismatches") else "nothing differed"
+        yield ok(f"{made}, {found}" if count else "none since the start")
+
+
+def self_check(facts: Facts) -> Iterator[Result]:
+    """Whether a seal stood for another content than was there."""
+    told = facts.part("self_check")
+    checked, mismatches = number(told, "checked"), number(told, "mismatches")
+    made = f"{output.count(checked, 'answer', 'answers')} by seals read again since the start"
+    if mismatches:
+        yield warn(
+            "selfcheck.mismatch",
+            f"{made}, {output.count(mismatches, 'one was', 'were')} not true",
+            "a stat was what it had been and the content another: a disk or a file system that lost something, a write "
+            "below it, or provd's own fault",
+            "provd audit  # compares all with the disk; the daemon's own log names the file",
+        )
+    elif told:
+        yield ok(f"{made}, all were true" if checked else "no answer by seals was read again since the start")
 
 
 def descriptors(facts: Facts) -> Iterator[Result]:

@@ -26,6 +26,7 @@ _KINDS: Final = frozenset(
 )
 _LOG: Final = "provd config show  # the state directory has its log: see what it says"
 _STALE: Final = "provd start  # a daemon that was killed left it behind; the next one replaces it"
+_KILLED: Final = "provd start  # when that has ended: no other signal ends it sooner"
 _HUNG: Final = "kill -9 {pid}; provd start  # or see what it logs"
 
 
@@ -53,7 +54,10 @@ def socket(facts: Facts) -> Iterator[Result]:
     elif absence.kind in {"silent", "busy"}:
         why = f"its process is {facts.peer}" if facts.peer else ""
         hint = _HUNG.format(pid=facts.peer) if facts.peer else hint
-        if facts.peer_state in process.STOPPED:
+        if facts.peer_killed:
+            why = f"its process {facts.peer} is killed already, and ends when the file system that holds it answers"
+            hint = _KILLED
+        elif facts.peer_state in process.STOPPED:
             code, why = "socket.stopped", f"its process {facts.peer} is stopped, by a signal or a debugger"
             hint = f"kill -CONT {facts.peer}  # lets it go on"
     elif absence.kind in {"absent", "stale", "other", "file"}:

@@ -1,0 +1,118 @@
+"""Evidence names the mutation that made the difference, and an action only where no such mutation is known."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from asking import one
+from support import HANG, Json, Workspace, records_since
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def idle(ws: Workspace, outcome: str = "done") -> Json:
+    """An action that says that it writes `s/f`, and writes nothing."""
+    action = ws("action.begin", writes=["s/f"], session="idle")["id"]
+    ws("action.end", id=action, outcome=outcome)
+    return action
+
+
+def test_it_is_no_action_that_wrote_nothing_in_the_end(own: Workspace) -> None:
+    own.write("s/f")
+    own.clock()
+    own.put("read", "file:s/f")
+    own.put("whole", "tree:s")
+    own("entry.put", key="unread", value=1, deps=["file:s/f"], fetched_at=own.clock())
+    own.write("s/f", "two\n")
+    own.clock()
+    for how in ("done", "failed", "aborted"):
+        idle(own, how)
+        for key in ("read", "whole", "unread"):
+            mutation = one(own.check(key))["mutation"]
+            assert (mutation["type"], mutation["actor"]) == ("mutation", {"unknown": True}), (how, key)
+    own("action.begin", writes=["s"], session="open")
+    for key in ("read", "whole", "unread"):
+        assert one(own.check(key))["mutation"]["type"] == "mutation", key
+
+
+def test_of_two_actions_it_is_the_one_that_wrote(own: Workspace) -> None:
+    own.write("s/f")
+    own.clock()
+    own.put("k", "file:s/f")
+    action = own("action.begin", writes=["s/f"], session="busy")["id"]
+    own.write("s/f", "two\n")
+    own("action.end", id=action, outcome="done")
+    idle(own)
+    assert one(own.check("k"))["mutation"]["actor"] == {"session": "busy", "action": action}
+    own("action.record", writes=["s/f"], session="idle")
+    assert one(own.check("k"))["mutation"]["actor"] == {"session": "busy", "action": action}
+
+
+def test_what_was_declared_when_it_was_over_takes_what_was_nobodys(own: Workspace) -> None:
+    own.write("s/f")
+    own.clock()
+    own.put("read", "file:s/f")
+    own.put("whole", "tree:s")
+    own.write("s/f", "two\n")
+    own.clock()
+    told = own("action.record", writes=["s/f"], session="late")
+    assert [one(own.check(key))["mutation"].get("id") for key in ("read", "whole")] == [told["id"]] * 2
+
+
+def hashed(ws: Workspace, clock: str) -> bool:
+    """Whether a mutation was recorded, and the digest of the newest one is known."""
+    records = records_since(ws.rpc, clock)
+    told = {record["of"] for record in records if record["type"] == "hashed"}
+    made = [record for record in records if record["type"] == "mutation"]
+    return bool(made) and (made[-1]["seq"] in told or made[-1]["digest_state"] == "done")
+
+
+def removed(ws: Workspace) -> None:
+    os.unlink(ws.path("link"))
+
+
+def led_elsewhere(ws: Workspace) -> None:
+    """Outside of the root nothing is recorded."""
+    path = os.path.join(os.fsencode(ws.daemon.outside), b"other")
+    with open(path, "wb") as file:
+        file.write(b"three\n")
+    os.unlink(ws.path("link"))
+    os.symlink(path, ws.path("link"))
+    ws.clock()
+    with open(path, "wb") as file:
+        file.write(b"four\n")
+
+
+@pytest.mark.parametrize("happen", [removed, led_elsewhere])
+def test_a_link_is_told_of_by_its_own_record(own: Workspace, happen: Callable[[Workspace], None]) -> None:
+    own.write("s/f")
+    os.symlink(b"s/f", own.path("link"))
+    own.clock()
+    own.put("k", "file:link")
+    happen(own)
+    own.clock()
+    own("action.begin", writes=["link"])
+    assert one(own.check("k"))["mutation"]["type"] == "mutation"
+
+
+def test_an_action_is_named_where_the_mutation_is_known_to_have_left_something_else(own: Workspace) -> None:
+    """Only what compares with the log's own digests is known so."""
+    other = os.path.join(own.daemon.outside, "other-name")
+    os.link(own.write("f", "one\n"), other)
+    clock = own.clock()
+    own.put("by-sha256", "file:f")
+    own("entry.put", key="by-xxh3", value=1, deps=["file:f"], as_of="put")
+    own.write("f", "two\n")
+    own.clock()
+    deadline = time.monotonic() + HANG
+    while not hashed(own, clock):
+        assert time.monotonic() < deadline
+    with open(other, "r+b") as file:  # by a name outside of the root, of which nothing is told
+        file.write(b"three\n")
+    action = own("action.begin", writes=["f"])["id"]
+    assert one(own.check("by-xxh3"))["mutation"].get("id") == action
+    assert one(own.check("by-sha256"))["mutation"]["type"] == "mutation"
