@@ -18,7 +18,7 @@ from provd.core.clock import Since
 from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question
-from provd.core.reading import Trouble
+from provd.core.reading import Reading, Trouble
 from provd.core.verdict import Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
 from provd.recorder import retries
@@ -112,7 +112,8 @@ class Entries:
             if isinstance(result, Ground):
                 own = await self._inquiry.reread(result.unread, question, _patience(own))
             elif isinstance(result, InTheWay):
-                standing = await self._inquiry.reread(result.unread, Question(), _patience(own, standing))
+                patience = _AGAIN if _rests_on_late(result.unread, own) else _patience(standing)
+                standing = await self._inquiry.reread(result.unread, Question(), patience)
             else:
                 return result
         raise errors.EntryConflict(
@@ -237,10 +238,21 @@ async def _identity(value: bytes | None) -> bytes:
     return await asyncio.to_thread(entries.identity, value)
 
 
-def _patience(*before: Findings) -> float:
+def _patience(before: Findings) -> float:
     """Seconds to read on for: what did not answer in time before is not waited for as long again."""
-    late = any(found.trouble is Trouble.TIMEOUT for findings in before for found in findings.found.values())
-    return _AGAIN if late else PATIENCE
+    return _AGAIN if _late(before) else PATIENCE
+
+
+def _late(before: Findings) -> frozenset[Reading]:
+    """What did not answer in time."""
+    return frozenset(reading for reading, found in before.found.items() if found.trouble is Trouble.TIMEOUT)
+
+
+def _rests_on_late(unread: Unread, before: Findings) -> bool:
+    """Whether one of the entries rests itself on what did not answer in time, so that it is unknown in any case."""
+    late = {(reading.kind, reading.path) for reading in _late(before)}
+    entries = [entry for entry in unread.targets.values() if entry is not None]
+    return any((kept.dep.kind, kept.dep.name) in late for entry in entries for kept in entry.deps or ())
 
 
 def _raw(given: msgspec.Raw | msgspec.UnsetType) -> bytes | None:

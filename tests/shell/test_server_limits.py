@@ -98,17 +98,38 @@ def test_the_peer_is_who_the_kernel_says() -> None:
 
 
 def test_a_peer_that_cannot_be_looked_at_may_see_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(*_: Any, **__: Any) -> Any:
-        raise ProcessLookupError
+    def hidden(*_: Any, **__: Any) -> Any:
+        raise PermissionError
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
         peer = peer_of(ours)
-        assert not peer.foreign
+        seen = [peer.foreign]
         for look in ("stat", "readlink"):
             with monkeypatch.context() as patch:
-                patch.setattr(os, look, gone)
-                assert peer.foreign
+                patch.setattr(os, look, hidden)
+                seen.append(peer.foreign)
+            seen.append(peer.foreign)
+    assert seen == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_of_a_peer_that_has_ended_what_it_was_last_holds(monkeypatch: pytest.MonkeyPatch, foreign: bool) -> None:
+    """Broken: what it said and did not wait for is kept as unknown."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        peer = peer_of(ours)
+        monkeypatch.setattr(os, "stat", fail)
+        error: OSError = PermissionError()
+        if foreign:
+            assert peer.foreign
+        for gone in (FileNotFoundError(), ProcessLookupError()):
+            error = gone
+            assert [peer.foreign for _ in range(3)] == [foreign] * 3
 
 
 @pytest.mark.parametrize(("uid", "welcome"), [(0, True), (4242, True), (4243, False), (-1, False)])
