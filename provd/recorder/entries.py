@@ -33,6 +33,8 @@ from provd.witness import newest_record
 
 _ATTEMPTS: Final = 16
 _BIG_VALUE: Final = 64 * 1024
+_MOMENT: Final = 0.25
+"""Seconds for which a put without a clock waits until what happened before it is recorded."""
 _AGAIN: Final = 2.0
 """Seconds to wait for what did not answer in time."""
 _REVALIDATE: Final = "entry.revalidate"
@@ -97,6 +99,8 @@ class Entries:
         reals: Mapping[bytes, bytes] = {}
         began = self._store.head
         if not put.foreign:
+            if put.since is None and paths:
+                put = await self._after_what_happened(put)
             unsaid = {dep for dep, digest in paths if digest is None} if not put.as_of_put else set()
             recorded = not unsaid or await self._watch.recorded(BARRIER)
             began = self._store.head
@@ -119,6 +123,16 @@ class Entries:
         raise errors.EntryConflict(
             f"{put.id.key[:80]!r} was put again and again while this put was judged", "ask again; nothing was changed"
         )
+
+    async def _after_what_happened(self, put: Put) -> Put:
+        """The same put, which gives no clock: what was written before it is no touch after it.
+
+        In a burst that is not waited for: then the strict rule may say `touched` of it.
+        """
+        self._watch.read()
+        if not self._watch.is_behind():
+            await self._watch.recorded(_MOMENT)
+        return msgspec.structs.replace(put, clock=self._store.head)
 
     async def revalidate(self, asked: params.EntryRevalidate, *, foreign: bool) -> Any:
         """`entry.revalidate`: proves what stands, or with a value puts it on top of what stands."""
