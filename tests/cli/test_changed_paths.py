@@ -58,6 +58,7 @@ def test_files(steps: list[str], told: list[str]) -> None:
         (["moved /b /a", "moved /b/g /b/f"], ["moved /b from /a", "moved /b/g from /a/f"]),
         (["moved /b /a", "deleted /b/f", "moved /a /c"], ["moved /b from /a", "moved /a from /c"]),
         (["created /a", "created /a/f", "moved /b /a"], ["created /b/f", "created /b"]),
+        (["created /a", "created /a/f", "moved /b /a", "deleted /b/f"], ["created /b"]),
         (["created /a", "moved /a/f /f"], ["created /a", "moved /a/f from /f"]),
         (["deleted /a/f", "deleted /a", "created /a"], ["deleted /a/f", "modified /a"]),
     ],

@@ -105,6 +105,8 @@ class _Net:
         self._at[source] = None
         self._put(path, _Thing(thing.origin, record, thing.kind))
         self._at |= moved
+        for new in moved:  # no directory is moved over one that holds something
+            self._was.setdefault(new, False)
 
     def _put(self, path: bytes, thing: _Thing | None, before: _Thing | None = None) -> None:
         """Puts something, or nothing, where something else may be: that is gone then."""
