@@ -94,8 +94,13 @@ class EntryChange(msgspec.Struct, frozen=True, array_like=True, tag="entry"):
     confirmed: bool = False
 
 
+ADDED: Final = "added"
+REMOVED: Final = "removed"
+RENEWED: Final = "renewed"
+
+
 class RootChange(msgspec.Struct, frozen=True, array_like=True, tag="root"):
-    """A root was added or removed."""
+    """A root was ADDED or REMOVED, or the clocks from here on are told from those before: RENEWED."""
 
     at: int
     event: str

@@ -109,7 +109,8 @@ class Entries:
             first, reals = Findings(read.found), read.reals
             if unsaid and recorded:
                 wanted = {r: first.found[r] for r in (reading_for(dep, None) for dep in unsaid)}
-                shown = Shown(put.clock, await self._showing.at_rest(put.since, wanted, _patience(first)))
+                rests = await self._showing.at_rest(put.since, wanted, _patience(first))
+                shown = Shown(put.clock, rests, self._showing.spent(put.since))
         own = first
         for _ in range(_ATTEMPTS):
             result = await self._store.submit(Apply(put, first, own, standing, reals, shown, began, self._clocks))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from fake_daemon import Cli, FakeDaemon, Refusal, cli, in_turn, verdict
 
+from provd.cli.commands import why
 from provd.cli.screens import drawing
 
 if TYPE_CHECKING:
@@ -101,7 +105,10 @@ def test_it_begins_with_the_put_and_ends_with_the_verdict(cli: Cli) -> None:
     assert lines[0] == "k  version 7"
     assert lines[1:3] == ["  root /r, clock c:0", ""]
     assert _DAY.fullmatch(lines[3].removeprefix("│ "))
-    assert (lines[4][0], lines[4][16:]) == ("●", f"{drawing.ago(_AT):<10}  put by session s1, turn 3, 2 times")
+    assert (lines[4][0], lines[4][16:]) == (
+        "●",
+        f"{drawing.ago(_AT, time.time_ns()):<10}  put by session s1, turn 3, 2 times",
+    )
     assert lines[5:7] == ["│   rests on:", f"│     ✗ file:/r/f  read {_SHORT_A}"]
     change = f"~ modified f {_SHORT_A} → {_SHORT_B}  the first change since it was put"
     assert (lines[7][0], _HEAD.sub("", lines[7])) == ("✗", change)
@@ -109,6 +116,21 @@ def test_it_begins_with_the_put_and_ends_with_the_verdict(cli: Cli) -> None:
     assert lines[9:11] == ["✗ dirty    k  (same)", "  standing active, version 7, checked content, as of c:1"]
     assert lines[11:13] == ["", "  file:/r/f  changed"]
     assert lines[-1] == "      next: c=$(provd clock)  # read again, with --fetched-at $c"
+
+
+def test_what_was_at_one_moment_is_told_to_be_as_long_ago(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    change = _mutation(9, "modified", "/r/f", digest=_B, digest_state="done")
+    fault = {"dep": "file:/r/f", "why": "changed", "was": _A, "is": _B, "hint": "read again", "mutation": change}
+    cli.fake.answers["entry.get"] = _entry("file:/r/f", word="dirty", evidence=[fault])
+    cli.fake.answers["log.since"] = _page(change)
+    minutes = itertools.count(1)
+    passing = SimpleNamespace(time_ns=lambda: int(_AT) + next(minutes) * 60 * 10**9)
+    for module in (why, drawing):
+        monkeypatch.setattr(module, "time", passing, raising=False)
+
+    out = cli("why", "k", code=1).out
+
+    assert re.findall(r"just now|\d+ \w+ ago", out) == ["1 min ago"] * 3
 
 
 def test_it_names_what_the_entry_rests_on_and_how_each_is_kept(cli: Cli) -> None:
