@@ -49,8 +49,7 @@ class Changes:
         """How the paths differ from what they were at first, one mutation each, in the order of their last records.
 
         `moved` is told of what lies elsewhere, `from` where it lay at first; `deleted` only of what is not there. What
-        came and went again, or is back where it was, makes no difference. Whether a move found anything at its target
-        is not known: of what was moved there `deleted` is told where a record says so.
+        came and went again, or is back where it was, makes no difference.
         """
         net = _Net()
         for mutation in self.mutations:
@@ -72,7 +71,7 @@ class _Net:
 
     def __init__(self) -> None:
         self._at: dict[bytes, _Thing | None] = {}  # None: nothing is there any more
-        self._was: dict[bytes, bool | None] = {}  # whether something was there at first; None: not known
+        self._was: dict[bytes, bool] = {}  # whether something was there at first
         self._gone: dict[bytes, Json] = {}  # by where it lay at first
 
     def take(self, record: Json) -> None:
@@ -83,7 +82,7 @@ class _Net:
             self._put(path, _Thing(None, record))
         elif kind == "deleted":
             self._put(path, None, self._known(path, record))
-            if self._was.get(path) is not False:
+            if self._was.get(path, True):
                 self._gone[path] = record
         elif kind == "moved" and source is not None:
             self._move(local_path(source), path, record)
@@ -99,7 +98,9 @@ class _Net:
 
     def _move(self, source: bytes, path: bytes, record: Json) -> None:
         thing = self._known(source, record)
-        self._was.setdefault(path, None)
+        if path not in self._at and record.get("over"):
+            self._at[path] = self._known(path, record)
+        self._was.setdefault(path, False)
         below = [old for old in self._at if old != source and records.is_below(old, source)]
         moved = {path + old[len(source) :]: self._at.pop(old) for old in below}
         self._at[source] = None
@@ -157,7 +158,10 @@ class _Net:
 
 def _as(record: Json, kind: str, path: bytes) -> Json:
     """What a record tells, of another kind and path; of what was deleted nothing is known but that."""
-    told = {name: value for name, value in record.items() if name != "from"} | {"kind": kind, "path": wire_path(path)}
+    told = {name: value for name, value in record.items() if name not in {"from", "over"}} | {
+        "kind": kind,
+        "path": wire_path(path),
+    }
     return told | dict.fromkeys(_OF_CONTENT & told.keys()) if kind == "deleted" else told
 
 
