@@ -5,8 +5,8 @@ Rule: who takes one of two drops what somebody said. What values and metas hold 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Final
 
 import msgspec
@@ -28,20 +28,15 @@ class _AgainError(Exception):
     """A name came twice, or there are too many: what is left of the object is not looked at."""
 
 
-class _Object(threading.local):
-    """The object that this thread reads: the names that it had so far."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-
-_read: Final = _Object()
+_seen: Final[ContextVar[set[str]]] = ContextVar("seen")
+"""The names that the object which is read had so far."""
 
 
 def _once(_: type, text: str) -> _Name:
-    if text in _read.names or len(_read.names) >= _MOST:
+    names = _seen.get()
+    if text in names or len(names) >= _MOST:
         raise _AgainError(text)
-    _read.names.add(text)
+    names.add(text)
     return _Name(text)
 
 
@@ -51,7 +46,7 @@ _list: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 def _members(raw: bytes | msgspec.Raw) -> dict[_Name, msgspec.Raw]:
     """The members of an object; raises _AgainError with the first name that comes twice."""
-    _read.names = set()
+    _seen.set(set())
     return _decoder.decode(raw)
 
 

@@ -385,18 +385,3 @@ def test_what_takes_no_clock_is_not_told_with_one(cli: Cli, why: str) -> None:
     cli.fake.answers["entry.get"] = verdict("dirty", evidence=[item])
 
     assert "  # put it anew, with --fetched-at $c, or forget it\n" in cli("why", "k", code=1).out
-
-
-@pytest.mark.parametrize(("word", "code"), _WORDS.items())
-def test_revalidate(cli: Cli, word: str, code: int) -> None:
-    cli.fake.answers["entry.revalidate"] = answer = {"key": "k", "version": 3, "verdict": verdict(word)}
-
-    assert word in cli("revalidate", "k", code=code).out
-    assert cli("revalidate", "k", "--json", "--scope", "s", code=code).json == answer
-    assert cli.fake.params_of("entry.revalidate") == {"key": "k", "scope": "s"}
-
-
-def test_revalidate_with_a_bare_verdict(cli: Cli) -> None:
-    cli.fake.answers["entry.revalidate"] = {"key": "k", "version": 3, "verdict": "dirty"}
-
-    cli("revalidate", "k", code=1)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from fake_daemon import Cli, FakeDaemon, Refusal, cli, in_turn, verdict
 
-from provd.cli.commands import why
 from provd.cli.screens import drawing
 
 if TYPE_CHECKING:
@@ -116,21 +113,6 @@ def test_it_begins_with_the_put_and_ends_with_the_verdict(cli: Cli) -> None:
     assert lines[9:11] == ["✗ dirty    k  (same)", "  standing active, version 7, checked content, as of c:1"]
     assert lines[11:13] == ["", "  file:/r/f  changed"]
     assert lines[-1] == "      next: c=$(provd clock)  # read again, with --fetched-at $c"
-
-
-def test_what_was_at_one_moment_is_told_to_be_as_long_ago(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    change = _mutation(9, "modified", "/r/f", digest=_B, digest_state="done")
-    fault = {"dep": "file:/r/f", "why": "changed", "was": _A, "is": _B, "hint": "read again", "mutation": change}
-    cli.fake.answers["entry.get"] = _entry("file:/r/f", word="dirty", evidence=[fault])
-    cli.fake.answers["log.since"] = _page(change)
-    minutes = itertools.count(1)
-    passing = SimpleNamespace(time_ns=lambda: int(_AT) + next(minutes) * 60 * 10**9)
-    for module in (why, drawing):
-        monkeypatch.setattr(module, "time", passing, raising=False)
-
-    out = cli("why", "k", code=1).out
-
-    assert re.findall(r"just now|\d+ \w+ ago", out) == ["1 min ago"] * 3
 
 
 def test_it_names_what_the_entry_rests_on_and_how_each_is_kept(cli: Cli) -> None:
