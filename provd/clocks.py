@@ -2,7 +2,8 @@
 
 Rule: several tokens may share a position. What is compared with the times of files is the earliest moment at which
 any of them was given out, and only as long as the wall clock was not set and nothing was mounted: a mount that came
-and went moves no time, makes no event and leaves no trace in the table of mounts.
+and went moves no time, makes no event and leaves no trace in the table of mounts. After that all tokens of the position
+are *spent*, those too that are given out later: nothing tells them apart.
 """
 
 from __future__ import annotations
@@ -104,21 +105,32 @@ class Clocks:
     def given(self, position: int) -> int | None:
         """A time (ns of CLOCK_REALTIME) before which no token of this position was given out; None if nobody knows.
 
-        Nobody does where the wall clock was set since, or anything was mounted or unmounted, or the position is of
-        another run.
+        Nobody does where the position is spent, or is of another run.
         """
+        when = self._when(position)
+        return when.at if isinstance(when, Moment) else None
+
+    def spent(self, position: int) -> str:
+        """Why a token of this position shows nothing, where it is one of `clock.SPENT`; else empty."""
+        when = self._when(position)
+        return when if isinstance(when, str) else ""
+
+    def _when(self, position: int) -> Moment | str | None:
+        """The moment of the first token of a position, or why that says nothing any more; None if nobody knows."""
         if position < self.started or _CLOCK_BOOTTIME is None:
             return None
         when = self._given.get(position)
         if when is None:  # its record is older than every token of it
             with self._store.view() as view:
                 record = view.record(position)
-            when = None if record is None else Moment(record.at, self._begun.offset)
+            if record is None:
+                return None
+            when = Moment(record.at, self._begun.offset)
         with self._lock:
             mounts = self._mounted()
-        if when is None or when.mounts != mounts or abs(moment().offset - when.offset) > _SLACK:
-            return None
-        return when.at
+        if when.mounts != mounts:
+            return clock.MOUNTED
+        return clock.SET if abs(moment().offset - when.offset) > _SLACK else when
 
     def since(self, token: str, head: int | None = None) -> Since:
         """What a client's token is worth here; raises ClockMalformed. Any thread but the loop's gives the `head`."""

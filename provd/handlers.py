@@ -12,7 +12,7 @@ import msgspec
 
 from provd import __version__, atonce
 from provd.clocks import Clocks
-from provd.core import errors, members, params
+from provd.core import errors, members, misread, params
 from provd.core.records import wire_name
 from provd.core.wire import DECLARING, Bad, Request, may_declare
 from provd.exporting import Exporting
@@ -141,7 +141,7 @@ class Handlers:
             if request.method != atonce.METHOD:  # it names in its answer what it took, and most go another way
                 await _need_each_once(request.method, raw)
         except (errors.UnknownMethod, errors.InvalidParams) as e:
-            if not self.stopping and (request.method in DECLARING or _names_writes(raw)):
+            if not self.stopping and (request.method in DECLARING or _names_writes(raw, e)):
                 await self._actions.unwritten.misread(request.method, raw, e)
             raise
         return asked
@@ -229,7 +229,12 @@ async def _need_each_once(method: str, raw: bytes) -> None:
         raise errors.InvalidParams(f"{method}: {again!r} comes twice", "send each member once")
 
 
-def _names_writes(raw: bytes) -> bool:
-    """Whether parameters say that something is about to be written, whatever the method is called."""
+def _names_writes(raw: bytes, refused: errors.ProvdError) -> bool:
+    """Whether parameters say that something is about to be written, whatever the method is called.
+
+    Of a method that there is they say so by a member of their own: its values may hold the word.
+    """
+    if isinstance(refused, errors.UnknownMethod):
+        return misread.says_so(raw)
     names = members.names(raw)
     return may_declare(raw) if names is None else "writes" in names

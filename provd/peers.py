@@ -1,7 +1,8 @@
 """Who is at the other end of a connection, and whether it sees the daemon's files by their paths.
 
 Rule: where a client looks is asked at each of its requests, since a process may move to another mount namespace or root
-directory on an open connection; one that cannot be looked at may be there.
+directory on an open connection; one that cannot be looked at may be there. The connection is of the process that made
+it: where that has ended, what was seen of it last holds for what it said before, and for who was handed the connection.
 """
 
 from __future__ import annotations
@@ -23,28 +24,37 @@ class Peer:
         self.pid = pid
         self.uid = uid
         self._places = f"/proc/{pid}/ns/mnt", f"/proc/{pid}/root"
+        self._foreign = self._look(ended=True)
 
     @property
     def foreign(self) -> bool:
-        """Whether it may see other files than the daemon by the same paths, now (4 us).
+        """Whether it may see other files than the daemon by the same paths, now (6 us).
 
         A thread of it that has a namespace of its own, and a process that it handed its connection to, are not seen.
         """
+        self._foreign = self._look(ended=self._foreign)
+        return self._foreign
+
+    def _look(self, *, ended: bool) -> bool:
+        """The same of this moment; `ended` where the process has."""
         if not hasattr(socket, "SO_PEERCRED"):
             return False
         try:
             return _seen(*self._places) != _own()
+        except (FileNotFoundError, ProcessLookupError):  # a zombie has no namespace any more
+            return ended
         except OSError:
             return True
 
 
-def _seen(namespace: str, root: str) -> tuple[str, int, int]:
+def _seen(namespace: str, root: str) -> tuple[str, str, int, int]:
+    """Its namespace, and its root by name and by inode: each may be the same where the other is not."""
     there = os.stat(root)
-    return os.readlink(namespace), there.st_dev, there.st_ino
+    return os.readlink(namespace), os.readlink(root), there.st_dev, there.st_ino
 
 
 @functools.cache
-def _own() -> tuple[str, int, int]:
+def _own() -> tuple[str, str, int, int]:
     """What this process sees itself, which moves nowhere while it serves."""
     return _seen("/proc/self/ns/mnt", "/proc/self/root")
 

@@ -1,4 +1,4 @@
-"""Answers questions, and never writes: entries, dependencies, the log.
+"""Answers questions, and writes nothing but what a clock may need (`showing`): entries, dependencies, the log.
 
 Rule: what it says was durable, and every file that it speaks of was read for this question.
 """
@@ -184,9 +184,8 @@ class Responder:
         left = max(0.0, deadline - time.perf_counter())
         answer = await self._inquiry.judge(lambda _: {entry_id: entry}, question, left, evidence=True)
         told = self._told(None, answer.judgements[entry_id], answer.position)
-        for item in told["evidence"]:
-            if item["why"] == "unproven" and asked.revalidate:
-                item["hint"] = evidence.ASK_AGAIN
+        if asked.revalidate:
+            evidence.without_an_entry(told, self._showing.spent(since))
         self.verdicts.add(time.perf_counter() - began, [told["verdict"]])
         return told | {"standing": None, "version": None}
 
@@ -318,7 +317,7 @@ class Responder:
     async def clock(self) -> dict[str, Any]:
         """`log.clock`: take it before reading the sources."""
         await scanned_and_recorded(self._watch)
-        return {"clock": self._clocks.token(self._store.head)}
+        return {"clock": await self._showing.clock(self._store)}
 
     async def since(self, asked: params.LogSince) -> Any:
         """`log.since`: the records after a clock (or the last ones), and whether they are all that happened."""

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, cast
 
@@ -34,7 +35,12 @@ _STALLED: Final = 1.0
 """Seconds for which a client may read nothing while so much waits for it."""
 _MAX_IN_FLIGHT: Final = 1000
 _MAX_IN_FLIGHT_BYTES: Final = 64 * 1024 * 1024
-"""Requests of one connection in work at once; more wait in the socket."""
+"""Requests of one connection that are taken at once; more wait in the socket."""
+_BEGUN: Final = 64
+"""Requests of one connection that are begun at once; the others wait, since all that are begun take turns with other
+clients'."""
+_PACE: Final = 0.01
+"""Seconds after which one more is begun all the same: what is slow holds up no other, of the same client neither."""
 _GRACE: Final = 5.0
 """Seconds for which a connection that ends may still read its last answer."""
 
@@ -86,9 +92,10 @@ class Server:
     async def stop(self) -> None:
         """Lets what is in work be answered, for a moment, and closes all connections."""
         self.stopping = True
-        tasks = {task for connection in self.connections for task in connection.tasks}
-        if tasks:
-            await asyncio.wait(tasks, timeout=_GRACE)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                while tasks := {task for connection in self.connections for task in connection.tasks}:
+                    await asyncio.wait(tasks)  # what waits is begun when they are done
         for connection in list(self.connections):
             connection.close()
 
@@ -106,6 +113,8 @@ class Connection(asyncio.Protocol):
         self._ending = False
         self._heard_all = False
         self._in_work = 0
+        self._queue: deque[tuple[Coroutine[Any, Any, None], int]] = deque()
+        self._pace: asyncio.TimerHandle | None = None
         self._written = 0
         self._watch: asyncio.TimerHandle | None = None
         self._turn = asyncio.Lock()
@@ -133,7 +142,7 @@ class Connection(asyncio.Protocol):
             return
         for request in self._framer.feed(data):
             self._take(request)
-        if (len(self.tasks) > _MAX_IN_FLIGHT or self._in_work > _MAX_IN_FLIGHT_BYTES) and not self._paused:
+        if (self.waiting > _MAX_IN_FLIGHT or self._in_work > _MAX_IN_FLIGHT_BYTES) and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 
@@ -146,7 +155,7 @@ class Connection(asyncio.Protocol):
             if request.fatal:
                 self._end()
             return
-        if not self.tasks and request.id is not msgspec.UNSET and self._answered_at_once(request):
+        if not self.waiting and request.id is not msgspec.UNSET and self._answered_at_once(request):
             return
         size = 0 if request.params is msgspec.UNSET else len(bytes(request.params))
         self._work(self._serve(request), size)
@@ -154,6 +163,29 @@ class Connection(asyncio.Protocol):
     def _work(self, work: Coroutine[Any, Any, None], size: int) -> None:
         """Goes on with a line of so many bytes beside the others."""
         self._in_work += size
+        self._queue.append((work, size))
+        self._begin()
+
+    @property
+    def waiting(self) -> int:
+        """Lines that were taken and are not answered yet."""
+        return len(self.tasks) + len(self._queue)
+
+    def _begin(self) -> None:
+        """Begins what waits, in order, as far as it may be begun now."""
+        while self._queue and len(self.tasks) < _BEGUN:
+            self._begin_next()
+        if self._queue and self._pace is None:
+            self._pace = asyncio.get_running_loop().call_later(_PACE, self._begin_another)
+
+    def _begin_another(self) -> None:
+        self._pace = None
+        if self._queue:
+            self._begin_next()
+        self._begin()
+
+    def _begin_next(self) -> None:
+        work, size = self._queue.popleft()
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(lambda done: self._served(done, size))
@@ -181,7 +213,7 @@ class Connection(asyncio.Protocol):
             self.data_received(b"\n")
         if self.streaming and not self.gone:
             return True
-        if not self.tasks:
+        if not self.waiting:
             return False
         self._ending = self._heard_all = True
         return True
@@ -237,11 +269,12 @@ class Connection(asyncio.Protocol):
     def _served(self, task: asyncio.Task[None], size: int) -> None:
         self.tasks.discard(task)
         self._in_work -= size
-        few = len(self.tasks) <= _MAX_IN_FLIGHT // 2 and self._in_work <= _MAX_IN_FLIGHT_BYTES // 2
+        self._begin()
+        few = self.waiting <= _MAX_IN_FLIGHT // 2 and self._in_work <= _MAX_IN_FLIGHT_BYTES // 2
         if self._paused and few and not self.gone:
             self._paused = False
             self._transport.resume_reading()
-        if self._ending and not self.tasks:
+        if self._ending and not self.waiting:
             if self._heard_all:
                 self.close()
             else:
@@ -296,7 +329,7 @@ class Connection(asyncio.Protocol):
     def _end(self) -> None:
         """Takes no more requests; when what is in work is answered, nothing more is said."""
         self._ending = True
-        if not self.tasks:
+        if not self.waiting:
             self._say_eof()
 
     def _say_eof(self) -> None:

@@ -13,12 +13,14 @@ looked at before the second barrier, so that what changed before the looks is re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from provd.clocks import Clocks
+from provd.core import errors, records
 from provd.core.clock import Since
 from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.entry import Kept
@@ -26,8 +28,8 @@ from provd.core.reading import Found, Reading
 from provd.core.verdict import reading_of
 from provd.disk import IgnoreRules, Rest, RestLooker, Workers, base_of
 from provd.inquiry import is_quiet
-from provd.store import View
-from provd.watching import Coverage, Watching
+from provd.store import Store, View, Writer
+from provd.watching import PATIENCE, Coverage, Watching
 
 BARRIER: Final = 2.0
 """Seconds for which is waited until what happened is recorded."""
@@ -69,16 +71,45 @@ class Showing:
             return {}
         return self._covered(rests)
 
+    async def clock(self, store: Store) -> str:
+        """The token of the newest position, which shows what rests.
+
+        Where that is spent, a record makes another one: after a mount elsewhere nothing else would, as long as nothing
+        happens in the roots. It is no gap, since no place and no object is concerned. Where it cannot be written the
+        token shows nothing, which the put says.
+        """
+        head = store.head
+        token = self._clocks.token(head)  # from here on it is known when it was first given out
+        if not self._watch.roots or not self._clocks.spent(head):
+            return token
+        root = self._watch.roots[0]
+
+        def renew(writer: Writer) -> None:
+            if writer.head() == head:
+                writer.append(records.RootChange(writer.now, records.RENEWED, root))
+
+        with contextlib.suppress(errors.ProvdError, TimeoutError):
+            await asyncio.wait_for(store.submit(renew), PATIENCE)
+        return self._clocks.token(store.head)
+
+    def spent(self, since: Since | None) -> str:
+        """Why a clock shows nothing any more, where it is one of `clock.SPENT`; else empty."""
+        return self._clocks.spent(since.position) if since is not None and since.exact else ""
+
     def _covered(self, rests: Mapping[Reading, Rest]) -> Mapping[Reading, Rest]:
         coverage = Coverage(self._watch, self._rules())
         return {r: rest for r, rest in rests.items() if coverage.is_whole(rest.route, r.kind, base_of(r))}
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What is shown since the position of a clock: enough to decide by one view, or inside a transaction."""
+    """What is shown since the position of a clock: enough to decide by one view, or inside a transaction.
+
+    `spent` says why that clock shows nothing at all, where it is one of `clock.SPENT`.
+    """
 
     since: int = 0
     rests: Mapping[Reading, Rest] = {}
+    spent: str = ""
 
     def kept(self, view: View, dep: Dependency, reading: Reading, found: Found) -> Kept | None:
         """The dependency as it is kept, None where the log knows of a change since the clock."""

@@ -7,7 +7,7 @@ action may write less than it said.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,16 +28,17 @@ def newest_record(view: View, entry: Entry | None) -> evidence.MutationOf:
         position, paths = fault.action, fault.paths
         if entry is not None and fault.dep in kept and fault.dep.kind in PATH_KINDS:
             if fault.now is not None and paths:
-                position, paths = _of_members(view, kept[fault.dep], paths, entry.clock)
+                position, paths = _of_members(view, kept[fault.dep], fault, entry.clock)
             else:
                 touch = view.touch(kept[fault.dep], entry.clock)
-                position = position if touch is None else _which(view, touch, entry.clock, fault) or position
+                there = {} if fault.now is None else {fault.dep.name: fault.now}
+                position = position if touch is None else _which(view, touch, entry.clock, there) or position
         return evidence.Witnessed(_told(view, position), paths)
 
     return newest
 
 
-def _of_members(view: View, kept: Kept, paths: tuple[bytes, ...], clock: int) -> tuple[int | None, tuple[bytes, ...]]:
+def _of_members(view: View, kept: Kept, fault: Fault, clock: int) -> tuple[int | None, tuple[bytes, ...]]:
     """The newest position after `clock` at which any member was touched, and the members, newest first.
 
     A record touches a member that it names, or that lies below what it names, by the literal path or the real one.
@@ -54,13 +55,14 @@ def _of_members(view: View, kept: Kept, paths: tuple[bytes, ...], clock: int) ->
     def at(path: bytes) -> list[Touch]:
         return [view.touch_of(path, structural=listed), *map(above, with_above(path)[1:])]
 
-    def newest(path: bytes) -> int:
-        there = real.rstrip(b"/") + path[len(literal.rstrip(b"/")) :]
-        return _which(view, _newest_of([*at(path), *(at(there) if real != literal else ())]), clock)
+    def newest(path: bytes, now: str) -> int:
+        other = real.rstrip(b"/") + path[len(literal.rstrip(b"/")) :]
+        touch = _newest_of([*at(path), *(at(other) if real != literal else ())])
+        return _which(view, touch, clock, {path: now, other: now} if now else {})
 
-    positions = {path: newest(path) for path in paths}
+    positions = {path: newest(path, now) for path, now in zip(fault.paths, fault.held, strict=True)}
     last = max(positions.values())
-    ordered = tuple(sorted(paths, key=lambda path: -positions[path]))
+    ordered = tuple(sorted(positions, key=lambda path: -positions[path]))
     return last or None, ordered
 
 
@@ -70,11 +72,11 @@ def _newest_of(touches: Sequence[Touch]) -> Touch:
     return Touch(declared.end, declared.action, max(touch.mutation for touch in touches))
 
 
-def _which(view: View, touch: Touch, clock: int, fault: Fault | None = None) -> int:
+def _which(view: View, touch: Touch, clock: int, there: Mapping[bytes, str]) -> int:
     """The position of the newest record after `clock` that tells of a write; 0 without one.
 
     That is no action that began after the newest mutation, unless it was declared when it was over, and nobody else
-    made that mutation; or unless the mutation is known to have left something else than the `fault` tells of.
+    made that mutation; or unless the mutation is known to have left something else than what is `there` by its path.
     """
     newest = touch.newest(clock) or 0
     if newest == touch.mutation or touch.mutation <= clock:
@@ -84,15 +86,15 @@ def _which(view: View, touch: Touch, clock: int, fault: Fault | None = None) -> 
         return newest
     if touch.end == touch.action and seen.actor == records.Actor():
         return newest
-    return newest if fault is not None and _is_another(fault, seen, view, touch.mutation) else touch.mutation
+    left = _with_digest(view, touch.mutation, seen)
+    return newest if _is_another(there.get(left.path), left.digest) else touch.mutation
 
 
-def _is_another(fault: Fault, seen: records.Mutation, view: View, position: int) -> bool:
-    """Whether what is at fault is known to be another than that mutation left there."""
-    left = _with_digest(view, position, seen)
-    if fault.dep is None or fault.now is None or left.path != fault.dep.name or left.digest is None:
+def _is_another(now: str | None, left: str | None) -> bool:
+    """Whether what is at fault is known to be another than the content that a mutation left there."""
+    if now is None or left is None:
         return False
-    return fault.now == ABSENT or (algorithm_of(left.digest) == algorithm_of(fault.now) and left.digest != fault.now)
+    return now == ABSENT or (algorithm_of(left) == algorithm_of(now) and left != now)
 
 
 def _told(view: View, position: int | None) -> dict[str, Any] | None:

@@ -18,6 +18,10 @@ from provd.core import errors
 _TOKEN = re.compile(r"c:([0-9a-f]{16}):([0-9a-f]{16}):(0|[1-9][0-9]{0,18})")
 _KEY: Final = struct.Struct(">Q")
 MAX_POSITION: Final = 2**63 - 1
+MOUNTED: Final = "something was mounted or unmounted after that clock was taken"
+SET: Final = "the wall clock was set after that clock was taken"
+SPENT: Final = frozenset({MOUNTED, SET})
+"""Why a clock alone shows nothing any more, though it is of this run: a newer one does."""
 
 
 class Clock(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from provd.core.clock import SPENT
 from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.records import wire_name
 from provd.core.verdict import MAX_PATHS, Fault, Judgement, Verdict
@@ -38,11 +39,12 @@ _HINTS: Final[dict[str, str]] = {
     "no-active": "none of its values is active: see entry.history",
 }
 
-ASK_AGAIN: Final = (
+_NEWER: Final = "take a new clock, read it again, then put it again"
+_ASK_AGAIN: Final = (
     "nothing shows what was read: ask with the digest of what you read; a clock alone shows what had rested for "
     "2 s when it was taken, in a watched place, and was not touched since"
 )
-"""What to do about what is asked about without an entry and was not proven."""
+_ASK_NEWER: Final = "ask with the digest of what you read, or take a new clock and read it again"
 
 
 class Witnessed(NamedTuple):
@@ -59,9 +61,24 @@ def hint(fault: Fault) -> str:
     """The next thing to do about a fault."""
     if fault.why == "written" and fault.detail:
         return f"end action {fault.action}, then look again and put the entry anew"
+    if fault.why == "unproven" and fault.detail in SPENT:
+        return _NEWER
     if fault.why == "unproven" and fault.detail:
         return _HINTS["unreadable"] + ", then put it again"
     return _HINTS.get(fault.why, "")
+
+
+def without_an_entry(told: dict[str, Any], spent: str) -> None:
+    """Says in an answer what to do about what was not proven, and stands in no entry that could be put again.
+
+    `spent`: why the clock that was given shows nothing (`clock.SPENT`), empty where that is not the reason.
+    """
+    for item in told["evidence"]:
+        if item["why"] != "unproven":
+            continue
+        item["hint"] = _ASK_AGAIN
+        if spent and not str(item["dep"]).startswith("entry:") and "detail" not in item:
+            item |= {"detail": spent, "hint": _ASK_NEWER}
 
 
 def to_wire(judgement: Judgement, *, clock: str, mutation: MutationOf, key: str | None = None) -> dict[str, Any]:

@@ -74,33 +74,71 @@ def of_params(raw: bytes) -> frozenset[bytes] | None:
         return None
 
 
+def says_so(raw: bytes) -> bool:
+    """Whether parameters have a member for writes anywhere, of whatever method they are."""
+    if not wire.may_declare(raw):
+        return False
+    if len(raw) > _MOST:
+        return True
+    text = raw.decode("utf-8", "surrogateescape")
+    try:
+        return _named(_read(text, _past_space(text, 0))[0])[1]
+    except (ValueError, RecursionError):
+        return True
+
+
 def declared(value: Any) -> frozenset[bytes] | None:
     """The objects that are named anywhere in `value`, of any types, since fields may be misspelt or misplaced.
 
     None where a name cannot be read, and where none is found and there are no `writes` either.
     """
+    found, says_so = _named(value)
+    return None if found is None or not (found or says_so) else frozenset(found)
+
+
+def _named(value: Any) -> tuple[set[bytes] | None, bool]:
+    """The objects that are named anywhere, None where a name cannot be read; and whether there are `writes`."""
     found: set[bytes] = set()
+    readable, says_so = True, False
     left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, list):
+            left += one
+        elif isinstance(one, dict):
+            for name, member in one.pairs if isinstance(one, _Members) else one.items():
+                left += [name, member]
+                says_so = says_so or (name.lower() == "writes" and member is not None)
+                if name.lower() == "b64":
+                    objects = _encoded(member)
+                    readable = readable and objects is not None
+                    found |= objects or set()
+        elif isinstance(one, str) and one.startswith("object:"):
+            objects = _object(one)
+            readable = readable and objects is not None
+            found |= objects or set()
+    return (found if readable else None), says_so
+
+
+def _encoded(given: Any) -> set[bytes] | None:
+    """The object that a name in base64 means, None where nobody can tell."""
+    if not isinstance(given, str):
+        return None if isinstance(given, list | dict) and given else set()
     try:
-        while left:
-            one = left.pop()
-            if isinstance(one, list):
-                left += one
-            elif isinstance(one, dict):
-                pairs = one.pairs if isinstance(one, _Members) else one.items()
-                for name, member in pairs:
-                    left += [name, member]
-                    if name == "b64" and isinstance(member, str):
-                        found |= _object(params.from_b64(member))
-            elif isinstance(one, str) and one.startswith("object:"):
-                found |= _object(one.encode())
+        return _object_in(params.from_b64(given))
     except (errors.InvalidParams, UnicodeEncodeError):
         return None
-    named = isinstance(value, dict) and value.get("writes") is not None
-    return frozenset(found) if found or named else None
 
 
-def _object(text: bytes) -> set[bytes]:
+def _object(given: str) -> set[bytes] | None:
+    """The object that a dependency names, None where nobody can tell."""
+    try:
+        return _object_in(given.encode())
+    except (errors.InvalidParams, UnicodeEncodeError):
+        return None
+
+
+def _object_in(text: bytes) -> set[bytes]:
     """The object that a dependency names, if it is one that an entry may rest on; raises InvalidParams where it may
     mean several.
     """
@@ -116,19 +154,14 @@ def _object(text: bytes) -> set[bytes]:
 
 
 def _of_request(request: Any) -> frozenset[bytes] | None:
+    """All of the line counts: what stands beside its params may have been meant for them."""
     methods = request.every("method") if isinstance(request, _Members) else []
-    if not methods or not all(isinstance(one, str) for one in methods):
-        return declared(request)
-    given = _Members([pair for one in request.every("params") for pair in _pairs(one)])
-    if (
-        wire.DECLARING.isdisjoint(methods) and "writes" not in given
-    ):  # it may be misspelt: who says so is about to write
-        return frozenset()
-    return declared(given)
-
-
-def _pairs(given: Any) -> list[tuple[str, Any]]:
-    return given.pairs if isinstance(given, _Members) else [("", given)]
+    if methods and all(isinstance(one, str) for one in methods) and wire.DECLARING.isdisjoint(methods):
+        found, says_so = _named(request)
+        if not says_so:  # else the method may be misspelt: who says so is about to write
+            return frozenset()
+        return None if found is None else frozenset(found)
+    return declared(request)
 
 
 def _past_space(text: str, at: int) -> int:

@@ -65,6 +65,7 @@ class _Mutation(msgspec.Struct, frozen=True, array_like=True):
     source: bytes | None = None
     raw: bytes | None = None
     actor: Actor = _NOBODY
+    over: bool = False
 
 
 class _Hashed(msgspec.Struct, frozen=True, array_like=True):
@@ -112,10 +113,10 @@ def _packed_mutation(record: Mutation) -> bytes | None:
         return None
     age = None if mtime is None else at - mtime
     body: _Short | _Mutation
-    if record.source is None and raw is None and (actor is _NOBODY or actor == _NOBODY):
+    if record.source is None and raw is None and not record.over and (actor is _NOBODY or actor == _NOBODY):
         body = _Short(record.path, age, record.size)
     else:
-        body = _Mutation(record.path, age, record.size, record.source, raw, actor)
+        body = _Mutation(record.path, age, record.size, record.source, raw, actor, record.over)
     number = _SAYING_NUMBERS[record.origin, record.digest_state, record.kind]
     return _HEAD.pack(_MUTATION, number, at) + _encode(body)
 
@@ -139,7 +140,8 @@ def _unpacked(first: int | None, number: int, at: int, body: bytes) -> Record:
     origin, state, kind = _SAYINGS[number]
     said = _mutations.decode(body)
     mtime = None if said.age is None else at - said.age
-    return Mutation(at, kind, said.path, said.source, mtime, said.size, _text(said.raw), state, origin, said.actor)
+    raw = _text(said.raw)
+    return Mutation(at, kind, said.path, said.source, mtime, said.size, raw, state, origin, said.actor, said.over)
 
 
 def _raw(digest: str) -> bytes | None:

@@ -80,7 +80,8 @@ class RootRemove(Params, frozen=True, kw_only=True):
 
 class LogSince(Params, frozen=True, kw_only=True):
     clock: str | None = None
-    last: Limit | None = None
+    last: Annotated[int, msgspec.Meta(ge=1, le=20_000)] | None = None
+    """Two for each of 10,000 lines, since digests are records of their own; `limit` says how many a page has."""
     paths: list[Name] | None = None
     limit: Limit = 1000
     root: Name | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -57,3 +58,9 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     linked: bool = False
     sealed: bool = False
     since: Mapping[str, Mapping[bytes, bytes]] = {}
+
+    def raw(self, name: bytes) -> bytes | None:
+        """The raw digest of a member of the set; empty where it has none, None where there is no such member."""
+        members = self.members or ()
+        at = bisect_left(members, name, key=lambda member: member.name)
+        return members[at].raw if at < len(members) and members[at].name == name else None

@@ -94,8 +94,13 @@ class EntryChange(msgspec.Struct, frozen=True, array_like=True, tag="entry"):
     confirmed: bool = False
 
 
+ADDED: Final = "added"
+REMOVED: Final = "removed"
+RENEWED: Final = "renewed"
+
+
 class RootChange(msgspec.Struct, frozen=True, array_like=True, tag="root"):
-    """A root was added or removed."""
+    """A root was ADDED or REMOVED, or the clocks from here on are told from those before: RENEWED."""
 
     at: int
     event: str
@@ -153,7 +158,7 @@ class Mutation(msgspec.Struct, frozen=True, array_like=True, tag="mutation"):
     """One observed change to one path (`source` became it, where it was moved).
 
     `size` and `mtime_ns` are those of a regular file when it was looked at, None where there was none. `digest` is
-    its XXH3-128 as text, `digest_state` None for what has no content.
+    its XXH3-128 as text, `digest_state` None for what has no content. `over` says that something known was moved over.
     """
 
     at: int
@@ -166,6 +171,7 @@ class Mutation(msgspec.Struct, frozen=True, array_like=True, tag="mutation"):
     digest_state: DigestState | None = None
     origin: Origin = Origin.WATCH
     actor: Actor = Actor()
+    over: bool = False
 
 
 class Hashed(msgspec.Struct, frozen=True, array_like=True, tag="hashed"):
@@ -281,6 +287,8 @@ def _mutation(record: Mutation) -> dict[str, Any]:
     told: dict[str, Any] = {"type": "mutation", "kind": str(record.kind), "path": wire_name(record.path)}
     if record.source is not None:
         told["from"] = wire_name(record.source)
+    if record.over:
+        told["over"] = True
     return told | {
         "mtime_ns": None if record.mtime_ns is None else str(record.mtime_ns),
         "size": record.size,

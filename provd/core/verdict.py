@@ -67,6 +67,7 @@ class Fault(msgspec.Struct, frozen=True):
     """One dependency at fault (`dep` is None where the entry itself is), or a finding that all is well.
 
     `paths` are members of a set, in order of name: up to MAX_DIFFERING that differ, or what could not be read.
+    `held` says what each that differs is now: `absent` or a digest, empty where its content does not count.
     """
 
     verdict: Verdict
@@ -76,6 +77,7 @@ class Fault(msgspec.Struct, frozen=True):
     was: str | None = None
     now: str | None = None
     paths: tuple[bytes, ...] = ()
+    held: tuple[str, ...] = ()
     action: int | None = None
     detail: str = ""
     causes: tuple[Fault, ...] = ()
@@ -326,7 +328,8 @@ class _Judge:
             return Fault(Verdict.FRESH, _FRESH_WHY[proof], proof, dep)
         had = self._members.get((entry.id, index))
         why, paths = _difference(kept, there, had)
-        return Fault(Verdict.DIRTY, why, proof, dep, was=kept.digest, now=there.digest, paths=paths)
+        held = _held(kept, there, paths)
+        return Fault(Verdict.DIRTY, why, proof, dep, was=kept.digest, now=there.digest, paths=paths, held=held)
 
     def _unread(self, entry: Entry, index: int, kept: Kept) -> Fault:
         """By what is known without reading: a record or a moved `stat` is a touch, a seal a proof, silence nothing."""
@@ -375,6 +378,13 @@ def _difference(kept: Kept, there: Found, had: tuple[Member, ...] | None) -> tup
         return "listing-changed", paths
     same_names = known and {(m.name, m.type) for m in before.values()} == {(m.name, m.type) for m in after.values()}
     return ("changed" if same_names or not known else "listing-changed"), paths
+
+
+def _held(kept: Kept, there: Found, paths: tuple[bytes, ...]) -> tuple[str, ...]:
+    """What members are now, as `Fault.held` has it."""
+    start, algorithm = len(base(kept.dep).rstrip(b"/")) + 1, algorithm_of(kept.digest)
+    raw = (there.raw(path[start:]) for path in paths)
+    return tuple(ABSENT if one is None else f"{algorithm}:{one.hex()}" if one else "" for one in raw)
 
 
 def _file_difference(was: str, now: str) -> str:

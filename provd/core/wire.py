@@ -6,6 +6,7 @@ Rule: nothing here knows a socket. A bad line is a value too, so that it gets it
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -20,11 +21,6 @@ DECLARING: Final = frozenset({"action.begin", "action.record"})
 """The methods that declare writes."""
 _BEGINNING: Final = 64 * 1024
 """Bytes of an over-long line in which it is looked for what it is."""
-_FRAME: Final = 71
-"""Bytes beside its params up to which a line has no other params that name a write; most lines have fewer.
-
-That is the bare names of its members and `"params":{"writes":["object:x"]},`.
-"""
 
 _CODES: Final[dict[str, int]] = {
     "parse": -32700,
@@ -67,6 +63,12 @@ _encode = msgspec.json.Encoder().encode
 _ESCAPED: Final = b"\\u00"
 """How a letter may be written, so that a word is not seen before the line is read."""
 _WORDS: Final = (*(name.encode() for name in DECLARING), b'"writes"')
+_SPELT: Final = re.compile(
+    b"|".join(
+        b"".join(b"(?:%s|\\\\u00(?i:%02x))" % (re.escape(bytes([sign])), sign) for sign in word) for word in _WORDS
+    )
+)
+"""The same words, each sign of them as it is or escaped."""
 
 
 class Framer:
@@ -128,15 +130,27 @@ def parse(line: bytes) -> Request | Bad:
         return _bad(errors.ParseError(f"not JSON in UTF-8: {e}", "one UTF-8 JSON value a line"), line)
     if request.jsonrpc != "2.0":
         return _bad(errors.InvalidRequest("jsonrpc is not '2.0'", 'send "jsonrpc": "2.0"'), line, _id_of(line))
-    if request.params is not msgspec.UNSET and len(line) - len(request.params) > _FRAME:
-        again = members.twice(line)
-        if again is not None:
-            return _bad(errors.InvalidRequest(f"{again!r} comes twice", "send each member once"), line, request.id)
+    if _has_more(line, request) and (again := members.twice(line)) is not None:
+        return _bad(errors.InvalidRequest(f"{again!r} comes twice", "send each member once"), line, request.id)
     return request
+
+
+def _has_more(line: bytes, request: Request) -> bool:
+    """Whether a line has more quotes beside its params than the members that were taken: a member twice, or escapes."""
+    beside = line.count(b'"')
+    taken = 8  # "jsonrpc":"2.0" and "method":"..."
+    if request.params is not msgspec.UNSET:
+        beside -= bytes(request.params).count(b'"')
+        taken += 2
+    if request.id is not msgspec.UNSET:
+        taken += 4 if isinstance(request.id, str) else 2
+    return beside != taken
 
 
 def may_declare(text: bytes) -> bool:
     """Whether what cannot be read may be a request that declares writes."""
+    if _ESCAPED in text:
+        return _SPELT.search(text) is not None
     return any(word in text for word in _WORDS)  # a pattern takes ten times as long
 
 

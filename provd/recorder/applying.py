@@ -137,7 +137,7 @@ class _Application(Rows):
             self._drop_below(path, told=not early)
             if early:
                 self.outcome.inside.append(path)
-        of = self._record(MutationKind.MOVED, path, now, row, source, digest=looked.digest)
+        of = self._record(MutationKind.MOVED, path, now, row, source, digest=looked.digest, over=target is not None)
         self._supersede(target, path)
         self.outcome.unsure.pop(source, None)
         if row is not None and row.is_directory:

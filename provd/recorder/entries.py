@@ -18,7 +18,7 @@ from provd.core.clock import Since
 from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Question
-from provd.core.reading import Trouble
+from provd.core.reading import Reading, Trouble
 from provd.core.verdict import Verdict
 from provd.inquiry import Answer, Findings, Inquiry, Unread, settle_again
 from provd.recorder import retries
@@ -33,6 +33,8 @@ from provd.witness import newest_record
 
 _ATTEMPTS: Final = 16
 _BIG_VALUE: Final = 64 * 1024
+_MOMENT: Final = 0.25
+"""Seconds for which a put without a clock waits until what happened before it is recorded."""
 _AGAIN: Final = 2.0
 """Seconds to wait for what did not answer in time."""
 _REVALIDATE: Final = "entry.revalidate"
@@ -97,6 +99,8 @@ class Entries:
         reals: Mapping[bytes, bytes] = {}
         began = self._store.head
         if not put.foreign:
+            if put.since is None and paths:
+                put = await self._after_what_happened(put)
             unsaid = {dep for dep, digest in paths if digest is None} if not put.as_of_put else set()
             recorded = not unsaid or await self._watch.recorded(BARRIER)
             began = self._store.head
@@ -105,19 +109,31 @@ class Entries:
             first, reals = Findings(read.found), read.reals
             if unsaid and recorded:
                 wanted = {r: first.found[r] for r in (reading_for(dep, None) for dep in unsaid)}
-                shown = Shown(put.clock, await self._showing.at_rest(put.since, wanted, _patience(first)))
+                rests = await self._showing.at_rest(put.since, wanted, _patience(first))
+                shown = Shown(put.clock, rests, self._showing.spent(put.since))
         own = first
         for _ in range(_ATTEMPTS):
             result = await self._store.submit(Apply(put, first, own, standing, reals, shown, began, self._clocks))
             if isinstance(result, Ground):
                 own = await self._inquiry.reread(result.unread, question, _patience(own))
             elif isinstance(result, InTheWay):
-                standing = await self._inquiry.reread(result.unread, Question(), _patience(own, standing))
+                patience = _AGAIN if _rests_on_late(result.unread, own) else _patience(standing)
+                standing = await self._inquiry.reread(result.unread, Question(), patience)
             else:
                 return result
         raise errors.EntryConflict(
             f"{put.id.key[:80]!r} was put again and again while this put was judged", "ask again; nothing was changed"
         )
+
+    async def _after_what_happened(self, put: Put) -> Put:
+        """The same put, which gives no clock: what was written before it is no touch after it.
+
+        In a burst that is not waited for: then the strict rule may say `touched` of it.
+        """
+        self._watch.read()
+        if not self._watch.is_behind():
+            await self._watch.recorded(_MOMENT)
+        return msgspec.structs.replace(put, clock=self._store.head)
 
     async def revalidate(self, asked: params.EntryRevalidate, *, foreign: bool) -> Any:
         """`entry.revalidate`: proves what stands, or with a value puts it on top of what stands."""
@@ -237,10 +253,21 @@ async def _identity(value: bytes | None) -> bytes:
     return await asyncio.to_thread(entries.identity, value)
 
 
-def _patience(*before: Findings) -> float:
+def _patience(before: Findings) -> float:
     """Seconds to read on for: what did not answer in time before is not waited for as long again."""
-    late = any(found.trouble is Trouble.TIMEOUT for findings in before for found in findings.found.values())
-    return _AGAIN if late else PATIENCE
+    return _AGAIN if _late(before) else PATIENCE
+
+
+def _late(before: Findings) -> frozenset[Reading]:
+    """What did not answer in time."""
+    return frozenset(reading for reading, found in before.found.items() if found.trouble is Trouble.TIMEOUT)
+
+
+def _rests_on_late(unread: Unread, before: Findings) -> bool:
+    """Whether one of the entries rests itself on what did not answer in time, so that it is unknown in any case."""
+    late = {(reading.kind, reading.path) for reading in _late(before)}
+    entries = [entry for entry in unread.targets.values() if entry is not None]
+    return any((kept.dep.kind, kept.dep.name) in late for entry in entries for kept in entry.deps or ())
 
 
 def _raw(given: msgspec.Raw | msgspec.UnsetType) -> bytes | None:

@@ -51,6 +51,8 @@ class Rows:
         source: bytes | None = None,
         origin: Origin = Origin.WATCH,
         digest: bytes = b"",
+        *,
+        over: bool = False,
     ) -> int:
         """Appends a mutation of what `row` was known of; returns its position. `digest` is the raw one, if known."""
         regular = now is not None and now.sort == FILE
@@ -72,6 +74,7 @@ class Rows:
                 origin,
                 # What a scan finds may have been done before the action began.
                 self._who.actor(path, source) if origin is Origin.WATCH else NOBODY,
+                over,
             )
         )
         if state is DigestState.PENDING:

@@ -298,7 +298,8 @@ class Apply:
             return fault
         found = self._found.get(reading_for(fault.dep, None))
         if found is None or found.trouble is None:
-            return fault
+            spent = self._shown.spent if fault.why == "unproven" else ""
+            return msgspec.structs.replace(fault, detail=spent) if spent else fault
         return msgspec.structs.replace(fault, detail=f"{found.trouble}: {found.detail}", paths=found.paths)
 
     def _is_absent(self, kept: Kept) -> bool:

@@ -36,7 +36,7 @@ def adding(directory: Directory, ignore: tuple[str, ...] | None) -> Callable[[Wr
         if there is not None and msgspec.structs.replace(there, gap=0) == root:
             return there, None
         if there is None:
-            writer.append(records.RootChange(writer.now, "added", path))
+            writer.append(records.RootChange(writer.now, records.ADDED, path))
             change = Change.ADDED
         else:
             same = (there.dev, there.ino) == (root.dev, root.ino)
@@ -63,7 +63,7 @@ def removing(path: bytes) -> Callable[[Writer], None]:
         if writer.root(path) is None:
             shown = path.decode("utf-8", "backslashreplace")
             raise errors.RootMissing(f"{shown} is no root", "provd watch ls  # the roots")
-        writer.append(records.RootChange(writer.now, "removed", path))
+        writer.append(records.RootChange(writer.now, records.REMOVED, path))
         writer.append(records.Gap(writer.now, path, "root removed"))
         writer.delete_root(path)
 

@@ -19,7 +19,7 @@ import lmdb
 
 from provd import ownfile, places
 from provd.core import errors
-from provd.store import migrate, wholeness
+from provd.store import keys, migrate, wholeness
 from provd.store.decoding import Damaged
 
 FORMAT: Final = 3
@@ -107,6 +107,18 @@ class Environment:
         self.set_aside = f"{self.directory}{places.UNUSABLE}{time.time_ns()}"
         os.rename(self.directory, self.set_aside)
         self._open()
+        self._begin_later()
+
+    def _begin_later(self) -> None:
+        """Has the records of a new log begin at a number that none of the log before it had.
+
+        A version is the number of a record: who was told one by that log must not find another value under it. The
+        milliseconds since 1970 are more than a log gets to.
+        """
+        first = b"%d" % (time.time_ns() // 1_000_000)
+        with self.env.begin(write=True) as txn:
+            for name in (keys.BEGINS, b"head"):
+                txn.put(name, first, db=self.tables["meta"])
 
     def begin_anew(self, trouble: str) -> None:
         """Sets the store aside, which cannot be used for this `trouble`, and opens a new one.

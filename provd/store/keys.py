@@ -18,6 +18,8 @@ _SHORT: Final = 470
 _HASH: Final = 16
 _NUMBER: Final = 4
 """Bytes of a scope's number."""
+BEGINS: Final = b"begins"
+"""The row of `meta` with the position before the first record, where that is not 0."""
 EVERY: Final = b""
 """Stands for all objects: none has this name."""
 ORDERED: Final = 480

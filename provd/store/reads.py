@@ -59,12 +59,17 @@ class View(Declared):
     def look_at_needs(self) -> None:
         """Reads what each start needs; raises Damaged where that is damaged, or the log does not end at its head."""
         cursor = self._txn.cursor(db=self._tables["log"])
-        last = clock.position(bytes(cursor.key())) if cursor.last() else 0
+        last = clock.position(bytes(cursor.key())) if cursor.last() else self._before_first()
         if last != self.head():
             raise Damaged(f"the log ends at record {last}, its head says {self.head()}")
         self.runs()
         self.roots()
         self.actions()
+
+    def _before_first(self) -> int:
+        """The position before the first record of a log that has none yet."""
+        row = self._get("meta", keys.BEGINS)
+        return 0 if row is None else decoding.number(row)
 
     def _record(self, row: bytes) -> records.Record:
         return self._or(decoding.record, row, _LOST)

@@ -167,3 +167,18 @@ def test_what_no_start_can_use_is_set_aside(daemon: Daemon, harm: Callable[[Daem
     assert len(aside) == 1
     assert aside[0] in str(daemon.rpc("daemon.status"))
     assert daemon.rpc("entry.check", key="a", scope="s")["why"] == "no-entry"
+
+
+def test_a_version_of_a_log_that_was_set_aside_is_no_version_of_the_next(daemon: Daemon) -> None:
+    """Broken: an entry that was made from what the first log had is fresh, by a number that both told."""
+    old = int(daemon.start().rpc("entry.get", key="a", scope="s")["version"])
+    daemon.stop()
+    _break_pages(daemon)
+    rpc = daemon.start().rpc
+    for number in range(old + 1):
+        version = rpc("entry.put", key="a", value=number, deps=[], scope="s")["version"]
+        told = rpc(
+            "entry.put", key=f"on {number}", value=1, deps=[{"dep": "entry:a", "digest": f"version:{old}"}], scope="s"
+        )
+        assert version > old
+        assert told["verdict"]["verdict"] == "dirty"

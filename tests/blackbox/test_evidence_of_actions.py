@@ -63,12 +63,16 @@ def test_what_was_declared_when_it_was_over_takes_what_was_nobodys(own: Workspac
     assert [one(own.check(key))["mutation"].get("id") for key in ("read", "whole")] == [told["id"]] * 2
 
 
-def hashed(ws: Workspace, clock: str) -> bool:
-    """Whether a mutation was recorded, and the digest of the newest one is known."""
-    records = records_since(ws.rpc, clock)
-    told = {record["of"] for record in records if record["type"] == "hashed"}
-    made = [record for record in records if record["type"] == "mutation"]
-    return bool(made) and (made[-1]["seq"] in told or made[-1]["digest_state"] == "done")
+def until_hashed(ws: Workspace, clock: str) -> None:
+    """Asks until a mutation was recorded, and the digest of the newest one is known."""
+    deadline = time.monotonic() + HANG
+    while True:
+        records = records_since(ws.rpc, clock)
+        told = {record["of"] for record in records if record["type"] == "hashed"}
+        made = [record for record in records if record["type"] == "mutation"]
+        if made and (made[-1]["seq"] in told or made[-1]["digest_state"] == "done"):
+            return
+        assert time.monotonic() < deadline, f"still not hashed after {HANG} s: {made[-1:]}"
 
 
 def removed(ws: Workspace) -> None:
@@ -108,11 +112,45 @@ def test_an_action_is_named_where_the_mutation_is_known_to_have_left_something_e
     own("entry.put", key="by-xxh3", value=1, deps=["file:f"], as_of="put")
     own.write("f", "two\n")
     own.clock()
-    deadline = time.monotonic() + HANG
-    while not hashed(own, clock):
-        assert time.monotonic() < deadline
+    until_hashed(own, clock)
     with open(other, "r+b") as file:  # by a name outside of the root, of which nothing is told
         file.write(b"three\n")
     action = own("action.begin", writes=["f"])["id"]
     assert one(own.check("by-xxh3"))["mutation"].get("id") == action
     assert one(own.check("by-sha256"))["mutation"]["type"] == "mutation"
+
+
+def other_mode(path: bytes) -> None:
+    os.chmod(path, 0o600)
+
+
+def other_time(path: bytes) -> None:
+    os.utime(path, (1, 1))
+
+
+def rewritten(path: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(b"one\n")
+
+
+@pytest.mark.parametrize("happen", [other_mode, other_time, rewritten])
+@pytest.mark.parametrize("base", ["s", "way"])
+def test_of_a_set_no_record_is_named_that_left_its_member_as_another(
+    own: Workspace, happen: Callable[[bytes], None], base: str
+) -> None:
+    path, other = own.write("s/f", "one\n"), os.path.join(own.daemon.outside, "other-name")
+    os.link(path, other)
+    os.symlink(b"s", own.path("way"))
+    clock = own.clock()
+    sets = [f"{kind}:{base}{rest}" for kind, rest in (("glob", "/*"), ("tree", ""))]
+    for dep in ("file:s/f", *sets):
+        own("entry.put", key=dep, value=1, deps=[dep], as_of="put")
+    happen(own.path("s/f"))
+    own.clock()
+    until_hashed(own, clock)
+    action = own("action.begin", writes=["s/f"])["id"]
+    with open(other, "r+b") as file:  # by a name outside of the root, of which nothing is told
+        file.write(b"three\n")
+    own("action.end", id=action, outcome="done")
+    told = {dep: one(own.check(dep)) for dep in ("file:s/f", *sets)}
+    assert {dep: evidence["mutation"].get("id") for dep, evidence in told.items()} == dict.fromkeys(told, action)

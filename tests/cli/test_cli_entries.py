@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_daemon import HELLO, Cli, FakeDaemon, Refusal, cli, in_turn, verdict
 
+from provd.core.clock import SET
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -162,6 +164,15 @@ def test_files_that_nothing_shows_are_summed_by_one_command_that_can_be_pasted(c
     )
     assert err.count("sha256sum") == 1
     assert f"  {step}\n" in err
+
+
+def test_a_put_says_that_its_clock_is_spent(cli: Cli) -> None:
+    item = {"dep": "file:/a", "why": "unproven", "detail": SET}
+    cli.fake.answers["entry.put"] = _PUT | {
+        "unproven": ["file:/a"],
+        "verdict": verdict("unknown", why="unproven", evidence=[item]),
+    }
+    assert f"unproven: file:/a: {SET}\n" in cli("put", "k", "--no-deps", "--value", "x").err
 
 
 def test_what_is_absent_has_no_sum_that_could_be_taken(cli: Cli) -> None:

@@ -81,19 +81,25 @@ def test_what_was_made_and_moved_is_told_by_the_path_that_is_there(cli: RealCli)
     ("script", "told"),
     [
         ("mv a c", ["moved c from a"]),
-        ("mv a b; mv b c; echo 2 >> c", ["moved c from a"]),
+        ("mv a d; mv d c; echo 2 >> c", ["moved c from a"]),
         ("echo 2 >> a; mv a c", ["moved c from a"]),
-        ("mv a c; rm c", ["deleted a", "deleted c"]),
-        ("echo 1 > new; mv new c", ["moved c"]),
+        ("mv a c; rm c", ["deleted a"]),
+        ("mv a b; rm b", ["deleted b", "deleted a"]),
+        ("sed -i s/1/2/ a", ["modified a"]),
+        ("echo 1 > new; mv new c", ["created c"]),
+        ("mv a a~; echo 2 > a; rm a~", ["modified a"]),
+        ("echo 2 >> b; mv a t; mv b a; mv t b", ["moved a from b", "moved b from a"]),
+        ("mv a c; mv b c", ["deleted a", "moved c from b"]),
     ],
 )
-def test_of_what_was_moved_both_ends_are_named(cli: RealCli, script: str, told: list[str]) -> None:
-    cli.write("a", "1\n")
+def test_what_was_moved_is_told_by_what_it_came_to(cli: RealCli, script: str, told: list[str]) -> None:
+    for name in ("a", "b"):
+        cli.write(name, "1\n")
     cli("clock")
 
     said = cli.process("exec", "--", "sh", "-c", script).err.replace(f"{cli.root}/", "").splitlines()
 
-    count = sum(len(line.split(" from ")) for line in told)
+    count = len({name for line in told for name in line.split()[1::2]})
     assert f": {count} path{'s' if count > 1 else ''} changed meanwhile" in said[0]
     assert [line.strip() for line in said[1 : 1 + len(told)]] == told
 

@@ -10,6 +10,7 @@ import pytest
 from fake_daemon import Cli, Hangup, Refusal, cli, fake, verdict
 
 from provd import places
+from provd.core.clock import MOUNTED
 
 __all__ = ["cli", "fake"]
 
@@ -87,6 +88,14 @@ def test_check_says_how_to_ask_again_where_nothing_shows_what_was_read(
     got = cli("check", "--dep", dep, "--fetched-at", "c:1", *more, code=4)
     assert got.err.startswith(f"  next: {told}")
     assert cli("check", "-q", "--dep", dep, "--fetched-at", "c:1", *more, code=4).err == ""
+
+
+def test_check_says_that_its_clock_is_spent_where_that_is_why_nothing_shows_what_was_read(cli: Cli) -> None:
+    item = {"dep": "file:/f", "why": "unproven", "detail": MOUNTED}
+    cli.fake.answers["deps.check"] = verdict("unknown", why="unproven", evidence=[item])
+    told = cli("check", "--dep", "/f", "--fetched-at", "c:1", code=4).err
+    assert f"that clock shows nothing any more: {MOUNTED}; a new one does" in told
+    assert "ext4" not in told, "it may well lie there"
 
 
 def test_check_dependencies(cli: Cli) -> None:
@@ -376,18 +385,3 @@ def test_what_takes_no_clock_is_not_told_with_one(cli: Cli, why: str) -> None:
     cli.fake.answers["entry.get"] = verdict("dirty", evidence=[item])
 
     assert "  # put it anew, with --fetched-at $c, or forget it\n" in cli("why", "k", code=1).out
-
-
-@pytest.mark.parametrize(("word", "code"), _WORDS.items())
-def test_revalidate(cli: Cli, word: str, code: int) -> None:
-    cli.fake.answers["entry.revalidate"] = answer = {"key": "k", "version": 3, "verdict": verdict(word)}
-
-    assert word in cli("revalidate", "k", code=code).out
-    assert cli("revalidate", "k", "--json", "--scope", "s", code=code).json == answer
-    assert cli.fake.params_of("entry.revalidate") == {"key": "k", "scope": "s"}
-
-
-def test_revalidate_with_a_bare_verdict(cli: Cli) -> None:
-    cli.fake.answers["entry.revalidate"] = {"key": "k", "version": 3, "verdict": "dirty"}
-
-    cli("revalidate", "k", code=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -101,7 +102,10 @@ def test_it_begins_with_the_put_and_ends_with_the_verdict(cli: Cli) -> None:
     assert lines[0] == "k  version 7"
     assert lines[1:3] == ["  root /r, clock c:0", ""]
     assert _DAY.fullmatch(lines[3].removeprefix("│ "))
-    assert (lines[4][0], lines[4][16:]) == ("●", f"{drawing.ago(_AT):<10}  put by session s1, turn 3, 2 times")
+    assert (lines[4][0], lines[4][16:]) == (
+        "●",
+        f"{drawing.ago(_AT, time.time_ns()):<10}  put by session s1, turn 3, 2 times",
+    )
     assert lines[5:7] == ["│   rests on:", f"│     ✗ file:/r/f  read {_SHORT_A}"]
     change = f"~ modified f {_SHORT_A} → {_SHORT_B}  the first change since it was put"
     assert (lines[7][0], _HEAD.sub("", lines[7])) == ("✗", change)

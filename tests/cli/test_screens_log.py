@@ -306,6 +306,8 @@ def test_other_records_have_their_row_too(cli: Cli) -> None:
         {"type": "coverage", "path": "/r/x", "coverage": "none", "why": "the limit of watches is reached: raise it"},
         _mutation(5, state="unreadable"),
         _mutation(6, kind="moved", **{"from": "/r/" + "a" * 90}, state=None),
+        {"type": "root", "event": "added", "path": "/r/x"},
+        {"type": "root", "event": "renewed", "path": "/r/x"},
         {"type": "novel", "thing": 1},
     )
 
@@ -318,5 +320,9 @@ def test_other_records_have_their_row_too(cli: Cli) -> None:
         "             it",
         "~ modified   f                                   unreadable",
         "> moved      f ← aaaaaaaaaaaaa…aaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "= added      root /r/x",
+        "= renewed    root /r/x (clocks count from here, since",
+        "             something was mounted elsewhere or the wall",
+        "             clock was set)",
         "? novel      thing=1",
     ]

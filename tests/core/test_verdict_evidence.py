@@ -76,7 +76,18 @@ def test_a_member_that_changed_type_is_a_changed_listing(text: str) -> None:
 def test_a_member_with_other_content_is_a_change(text: str) -> None:
     same = Member("f", b"b", b"1")
     fault = differs(text, (Member("f", b"a", b"1"), same), (Member("f", b"a", b"2"), same))
-    assert (fault.why, fault.paths) == ("changed", (b"/r/d/a",))
+    assert (fault.why, fault.paths, fault.held) == ("changed", (b"/r/d/a",), ("xxh3:32",))
+
+
+@pytest.mark.parametrize("text", SETS)
+def test_of_members_that_differ_it_is_kept_what_they_are_now(text: str) -> None:
+    had = (Member("f", b"a", b""), Member("f", b"m", b""))
+    has = (Member("f", b"b", b"2"), Member("d", b"m", b""), Member("f", b"z", b""))
+    fault = differs(text, had, has)
+    assert (fault.paths, fault.held) == (
+        (b"/r/d/a", b"/r/d/b", b"/r/d/m", b"/r/d/z"),
+        ("absent", "xxh3:32", "", ""),
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provd.core import errors, wire
+from provd.core import errors, members, wire
 from provd.core.wire import Bad, Framer, Request
 
 LIMIT: Final = 200
@@ -313,3 +313,52 @@ def test_of_an_over_long_line_the_beginning_tells_whether_it_may_declare_writes(
             assert [(one.fatal, one.line) for one in told if isinstance(one, Bad)] == [
                 (True, (start + b" " * LIMIT)[:100] if kept else b"")
             ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":1,"id":2,"method":"log.clock"}',
+        '{"jsonrpc":"2.0","id":"a","id":2,"method":"log.clock"}',
+        '{"jsonrpc":"2.0","id":1,"id":"b","method":"log.clock"}',
+        '{"jsonrpc":"2.0","jsonrpc":"2.0","method":"log.clock"}',
+        '{"jsonrpc":"2.0","method":"daemon.status","id":1,"method":"log.clock"}',
+        '{"jsonrpc":"2.0","meth\\u006fd":"daemon.status","id":1,"method":"log.clock"}',
+        '{"method":"m","params":{"a":["b"]},"params":{},"jsonrpc":"2.0"}',
+    ],
+)
+def test_a_member_that_comes_twice_is_refused_however_short_the_line(text: str) -> None:
+    read = wire.parse(text.encode())
+    assert isinstance(read, Bad)
+    assert "comes twice" in read.error.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":"a \\"quoted\\" one","method":"log.clock"}',
+        '{"jsonrpc":"2.0","id":null,"method":"m","params":{"id":"\\"","id2":"params"}}',
+        '{"jsonrpc":"2.0","method":"m"}',
+        '{ "jsonrpc" : "2.0" , "id" : 1.5 , "method" : "m" , "params" : [ "a" ] }',
+    ],
+)
+def test_quotes_alone_are_no_member(text: str) -> None:
+    assert isinstance(wire.parse(text.encode()), Request)
+
+
+def test_no_more_of_a_line_is_looked_at_than_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of a million members holds up nobody: an object for each of them takes ten seconds."""
+    looked: list[str] = []
+    made = members._Name.__init__
+
+    def count(self: members._Name, text: str) -> None:
+        looked.append(text)
+        made(self, text)
+
+    monkeypatch.setattr(members._Name, "__init__", count)
+    assert isinstance(wire.parse(b'{"jsonrpc":"2.0",' + b'"id":1,' * 10_000 + b'"method":"m"}'), Bad)
+    assert members.twice_in(b'{"deps":[{"dep":"x"' + b',"dep":"y"' * 10_000 + b"}]}", ["deps"]) == "dep"
+    assert len(looked) < 10
+    many = b"{" + b",".join(b'"a%d":1' % n for n in range(10_000)) + b"}"
+    assert members.names(many) is None, "that cannot be told"
+    assert len(looked) <= 10 + members._MOST

@@ -86,3 +86,17 @@ def test_what_stands_on_the_same_is_not_waited_for_as_long_again(
         assert all((wait < _SOON) is hung for wait in others)
 
     run(desk, work)
+
+
+def test_what_stands_on_something_else_is_read_in_peace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: a fresh entry on what is only slow is displaced, since the put itself rests on what hangs."""
+
+    async def work() -> None:
+        stands = await desk.put("k", deps=["file:g"], as_of="put")
+        hanging = Hanging(desk, monkeypatch, "f")
+        told = await desk.put("k", deps=["file:f"], fetched_at=await desk.clock())
+        assert (told["late"], told["version"]) == (True, stands["version"])
+        assert [wait for wait in hanging.waits if wait < _SOON] == []
+        assert (await desk.found("k"))[0] == "fresh"
+
+    run(desk, work)

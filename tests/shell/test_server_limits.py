@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from scripted import Service, check
+from support import HANG
 
 from provd import server as serving
 from provd.peers import Peer, peer_of
@@ -81,6 +82,58 @@ def test_a_client_with_too_much_in_work_is_not_read_until_half_of_it_is_done(mon
     check(body)
 
 
+def test_of_one_clients_requests_few_are_begun_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: who asks for much has all of it take turns with what others ask."""
+    monkeypatch.setattr(serving, "_BEGUN", 3)
+    monkeypatch.setattr(serving, "_PACE", HANG)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for n in range(8):
+            client.send("wait", id=n)
+        await service.until(lambda: len(service.started) == 3)
+        other = await service.client()
+        for _ in range(20):
+            assert (await other.ask("m"))["result"] == "m"
+        assert service.started.count("wait") == 3
+        service.gate.set()
+        assert [(await client.line())["id"] for _ in range(8)] == list(range(8))
+
+    check(body)
+
+
+def test_what_is_slow_holds_up_no_other_request_of_the_same_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_BEGUN", 3)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for n in range(8):
+            client.send("wait", id=n)
+        assert (await client.ask("m"))["result"] == "m"
+        assert service.started == ["wait"] * 8 + ["m"]
+        service.gate.set()
+        assert len([await client.line() for _ in range(8)]) == 8
+
+    check(body)
+
+
+@pytest.mark.parametrize("more", [0, 5])
+def test_a_client_that_has_said_all_gets_all_its_answers(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    monkeypatch.setattr(serving, "_BEGUN", 2)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for n in range(2 + more):
+            client.send("wait", id=n)
+        client.writer.write_eof()
+        await service.until(lambda: len(service.started) >= 2)
+        service.gate.set()
+        assert [(await client.line())["id"] for _ in range(2 + more)] == list(range(2 + more))
+        assert await client.line() is None
+
+    check(body)
+
+
 # peers
 
 
@@ -98,17 +151,38 @@ def test_the_peer_is_who_the_kernel_says() -> None:
 
 
 def test_a_peer_that_cannot_be_looked_at_may_see_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(*_: Any, **__: Any) -> Any:
-        raise ProcessLookupError
+    def hidden(*_: Any, **__: Any) -> Any:
+        raise PermissionError
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
         peer = peer_of(ours)
-        assert not peer.foreign
+        seen = [peer.foreign]
         for look in ("stat", "readlink"):
             with monkeypatch.context() as patch:
-                patch.setattr(os, look, gone)
-                assert peer.foreign
+                patch.setattr(os, look, hidden)
+                seen.append(peer.foreign)
+            seen.append(peer.foreign)
+    assert seen == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_of_a_peer_that_has_ended_what_it_was_last_holds(monkeypatch: pytest.MonkeyPatch, foreign: bool) -> None:
+    """Broken: what it said and did not wait for is kept as unknown."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        peer = peer_of(ours)
+        monkeypatch.setattr(os, "stat", fail)
+        error: OSError = PermissionError()
+        if foreign:
+            assert peer.foreign
+        for gone in (FileNotFoundError(), ProcessLookupError()):
+            error = gone
+            assert [peer.foreign for _ in range(3)] == [foreign] * 3
 
 
 @pytest.mark.parametrize(("uid", "welcome"), [(0, True), (4242, True), (4243, False), (-1, False)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from desk import Desk, Scripted, run
 from signs import BREAKS, LATER, Break, changed_unseen, told, uncovered
 
 from provd import clocks
-from provd.core import params
-from provd.core.clock import Clock
+from provd.core import errors, params
+from provd.core.clock import MOUNTED, SET, Clock
 from provd.core.dependency import ABSENT
 from provd.core.records import MutationKind
 from provd.disk import seal as sealing
@@ -272,5 +272,78 @@ def test_shown_and_unproven_stand_side_by_side(desk: Desk) -> None:
         deps = ["file:f", "file:d/a.py", "dir:d", "object:o"]
         assert (await desk.put("k", deps=deps, fetched_at=clock))["unproven"] == ["file:d/a.py"]
         assert [kept.shown for kept in desk.entry("k").deps or ()] == [True, False, True, False]
+
+    run(desk, work)
+
+
+# ---- clocks that are spent
+
+
+def mounting(desk: Desk) -> None:
+    """Something is mounted, and nothing tells of it but the table of mounts."""
+    desk.clocks._mounts += 1
+
+
+def setting(_: Desk) -> None:
+    """The wall clock is set."""
+    moment = clocks.moment
+    clocks.moment = lambda: clocks.Moment(moment().at, moment().offset + 1_000_000_000)
+
+
+@pytest.mark.parametrize(("spend", "why"), [(mounting, MOUNTED), (setting, SET)])
+def test_a_clock_that_is_taken_after_a_mount_counts_and_the_one_before_does_not(
+    desk: Desk, spend: Callable[[Desk], None], why: str
+) -> None:
+    async def work() -> None:
+        await desk.write("object:o")
+        before = await desk.clock()
+        await desk.put("o", deps=["object:o"], fetched_at=before)
+        before = await desk.clock()
+        spend(desk)
+        after = await desk.clock()
+        assert after != before
+        assert await desk.clock() == after, "one record is enough"
+
+        for clock, verdict in ((before, "unknown"), (after, "fresh")):
+            asked = params.DepsCheck(deps=["file:f"], fetched_at=clock)
+            told = await desk.responder.deps_check(asked, foreign=False)
+            assert told["verdict"] == verdict
+            put = (await desk.put("k", deps=["file:f"], fetched_at=clock))["verdict"]
+            assert put["verdict"] == verdict
+            for item in [*told["evidence"], *put["evidence"]]:
+                assert item["detail"] == why
+                assert "take a new clock" in item["hint"]
+
+        page = await desk.responder.since(params.LogSince(clock=before))
+        first = page["records"][0]
+        assert (first["type"], first["event"], first["path"]) == ("root", "renewed", str(desk.root))
+        assert page["complete"], "it is no gap"
+        assert (await desk.found("o"))[0] == "fresh", "nor is anybody's object concerned"
+
+    run(desk, work)
+
+
+def test_nothing_is_recorded_for_a_clock_that_counts_by_itself(desk: Desk) -> None:
+    async def work() -> None:
+        before = await desk.clock()
+        mounting(desk)
+        await desk.log(desk.gap("elsewhere"))
+        head = desk.store.head
+        assert await desk.clock() != before
+        assert desk.store.head == head
+
+    run(desk, work)
+
+
+def test_a_clock_is_given_where_no_record_can_be_made_for_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        before = await desk.clock()
+        mounting(desk)
+
+        def full(*_: object) -> None:
+            raise errors.StoreFull("no space", "make some")
+
+        monkeypatch.setattr(desk.store, "submit", full)
+        assert await desk.clock() == before
 
     run(desk, work)

@@ -94,7 +94,9 @@ def _advise(verdict: dict[str, Any], reading: str) -> None:
     if unproven:
         unread = steps.because(reading, "nothing was read: ask without --no-revalidate")
         output.advise(unread if reading and paths else hints.unproven_again(unproven, "ask"))
-    if paths and not reading:
+    if (spent := hints.spent(unproven)) and not reading:
+        output.note(f"  that clock shows nothing any more: {output.printable(spent)}; a new one does")
+    elif paths and not reading:
         output.note(
             "  a clock alone shows only what had rested when it was taken (20 ms; 2 s where the file system stamps "
             "coarsely), on ext4, xfs or btrfs, and is watched"

@@ -200,7 +200,7 @@ def _latest(client: Client, last: int, asked: Json, *, lines: bool) -> tuple[lis
     """The pages of the last records, and the clock after them; of `lines` one page, with digests in their mutations."""
     if last == 0:
         return [], client.clock()
-    number = min(2 * last, _BIG_PAGE) if lines else last  # a line has two records at most
+    number = 2 * last if lines else last  # a line has two records at most
     found, clock = (_latest_of if asked else _latest_of_all)(client, number, asked)
     if lines:
         whole = records.merged(record for page in found for record in page["records"])
@@ -213,11 +213,11 @@ def _latest(client: Client, last: int, asked: Json, *, lines: bool) -> tuple[lis
 
 def _latest_of_all(client: Client, last: int, _: Json) -> tuple[list[Json], str]:
     """The pages of the last records of the log, and the clock after them."""
-    page = client.call("log.since", last=last, limit=last)
+    page = client.call("log.since", last=last, limit=min(last, _BIG_PAGE))
     found = [page]
     left = last - len(page["records"])
-    while page.get("more") and page["records"] and left > 0:  # a page holds only so many bytes
-        page = client.call("log.since", clock=page["clock"], limit=left)
+    while page.get("more") and page["records"] and left > 0:  # a page holds only so much
+        page = client.call("log.since", clock=page["clock"], limit=min(left, _BIG_PAGE))
         found.append(page)
         left -= len(page["records"])
     return found, page["clock"]

@@ -6,6 +6,7 @@ never changes the exit code.
 
 from __future__ import annotations
 
+import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -232,10 +233,10 @@ def _pages(client: Client, answer: Json, asked: Json, story: Story, as_json: boo
 
 
 def _told(answer: Json, key: str, story: Story, faults: list[Cause], *, strict: bool) -> Iterator[str]:
-    label = output.printable(key)
+    label, now = output.printable(key), time.time_ns()
     if answer.get("version") is not None and "deps" in answer:
         yield f"{output.paint(label, 'bold')}  version {output.printable(str(answer['version']))}"
         yield from account.origin(answer)
         yield ""
-        yield from Timeline(answer, story).lines()
-    yield from account.account(answer, label, faults, story.declared, story.turn.unseen(), strict=strict)
+        yield from Timeline(answer, story, now).lines()
+    yield from account.account(answer, label, faults, story.declared, story.turn.unseen(), now, strict=strict)

@@ -23,6 +23,7 @@ Json = dict[str, Any]
 
 _PAGE: Final = 5000
 _CONTENT: Final = frozenset({"created", "modified", "deleted", "moved"})
+_OF_CONTENT: Final = frozenset({"size", "mtime_ns", "digest", "digest_state"})
 _NOW: Final = "dirty now"
 _OTHERWISE: Final = "dirty, by nothing that was seen to change meanwhile"
 
@@ -45,34 +46,123 @@ class Changes:
         return [wire_path(path) for path in found]
 
     def newest(self) -> list[Json]:
-        """One mutation a path, the newest of each; `created` where it was made and then written.
+        """How the paths differ from what they were at first, one mutation each, in the order of their last records.
 
-        What was moved away afterwards is told where it is now: by its old path it is not there any more. `from` is
-        where that was at first, and is left out where it was not there.
+        `moved` is told of what lies elsewhere, `from` where it lay at first; `deleted` only of what is not there. What
+        came and went again, or is back where it was, makes no difference.
         """
-        told: dict[bytes, Json] = {}
-        for each in self.mutations:
-            mutation, path = each, local_path(each["path"])
-            if each.get("kind") == "moved" and each.get("from") is not None:
-                source = local_path(each["from"])
-                mutation = _from_first(each, told.get(source))
-                _follow(told, source, path, directory=each.get("size") is None)
-            before = told.pop(path, None) or {}
-            if before.get("kind") == "created" and mutation.get("kind") == "modified":
-                mutation = mutation | {"kind": "created"}
-            elif before.get("from") is not None and mutation.get("kind") == "deleted":
-                told[local_path(before["from"])] = mutation | {"path": before["from"]}
-            elif before.get("from") is not None and mutation.get("kind") != "moved":
-                mutation = mutation | {"kind": "moved", "from": before["from"]}
-            told[path] = mutation
-        return list(told.values())
+        net = _Net()
+        for mutation in self.mutations:
+            net.take(mutation)
+        return net.told()
 
 
-def _from_first(moved: Json, before: Json | None) -> Json:
-    """A move as one from where it was at first; `before` is what is told of its source."""
-    first = moved["from"] if before is None or before.get("kind") == "modified" else before.get("from")
-    kept = {name: value for name, value in moved.items() if name != "from"}
-    return kept if first in (None, moved["path"]) else kept | {"from": first}
+@dataclass
+class _Thing:
+    """What is at a path: where it lay at first (None: it is new), what became of it since, its last record."""
+
+    origin: bytes | None
+    record: Json
+    kind: str = ""
+
+
+class _Net:
+    """What mutations come to, taken in order."""
+
+    def __init__(self) -> None:
+        self._at: dict[bytes, _Thing | None] = {}  # None: nothing is there any more
+        self._was: dict[bytes, bool] = {}  # whether something was there at first
+        self._gone: dict[bytes, Json] = {}  # by where it lay at first
+
+    def take(self, record: Json) -> None:
+        """Takes the next one."""
+        path, kind, source = local_path(record["path"]), record.get("kind"), record.get("from")
+        if kind == "created":
+            self._was.setdefault(path, False)
+            self._put(path, _Thing(None, record))
+        elif kind == "deleted":
+            self._put(path, None, self._known(path, record))
+            if self._was.get(path, True):
+                self._gone[path] = record
+        elif kind == "moved" and source is not None:
+            self._move(local_path(source), path, record)
+        else:
+            thing = self._known(path, record)
+            self._at[path] = _Thing(thing.origin, record, thing.kind if thing.kind == "modified" else str(kind))
+
+    def told(self) -> list[Json]:
+        """How the paths differ."""
+        gone = [_as(one, "deleted", path) for path, one in self._gone.items() if not self._may_be_there(path)]
+        there = [self._difference(path, thing) for path, thing in self._at.items() if thing is not None]
+        return sorted(filter(None, [*gone, *there]), key=lambda one: int(one.get("seq") or 0))
+
+    def _move(self, source: bytes, path: bytes, record: Json) -> None:
+        thing = self._known(source, record)
+        if path not in self._at and record.get("over"):
+            self._at[path] = self._known(path, record)
+        self._was.setdefault(path, False)
+        below = [old for old in self._at if old != source and records.is_below(old, source)]
+        moved = {path + old[len(source) :]: self._at.pop(old) for old in below}
+        self._at[source] = None
+        self._put(path, _Thing(thing.origin, record, thing.kind))
+        self._at |= moved
+        for new in moved:  # no directory is moved over one that holds something
+            self._was.setdefault(new, False)
+
+    def _put(self, path: bytes, thing: _Thing | None, before: _Thing | None = None) -> None:
+        """Puts something, or nothing, where something else may be: that is gone then."""
+        before = before or self._at.get(path)
+        if before is not None and before.origin is not None:
+            self._gone[before.origin] = before.record if thing is None else thing.record
+        self._at[path] = thing
+
+    def _known(self, path: bytes, record: Json) -> _Thing:
+        """What a record found at a path: untold until then, it was there at first, or where its directory lay."""
+        if path in self._at:
+            thing = self._at[path] or _Thing(None, record)
+            return _Thing(thing.origin, record, thing.kind)
+        origin = self._by_directory(path)
+        self._was.setdefault(path, origin == path)
+        if origin is not None:
+            self._was.setdefault(origin, True)
+        return _Thing(origin, record)
+
+    def _by_directory(self, path: bytes) -> bytes | None:
+        """Where a path lay at first if only directories above it were moved since; None in what is new or gone."""
+        up = self._above(path)
+        if up is None:
+            return path
+        thing = self._at[up]
+        return None if thing is None or thing.origin is None else thing.origin + path[len(up) :]
+
+    def _above(self, path: bytes) -> bytes | None:
+        """The nearest directory above it that is told of."""
+        while path not in {b"", b"/"}:
+            path = path.rpartition(b"/")[0]
+            if path in self._at:
+                return path
+        return None
+
+    def _may_be_there(self, path: bytes) -> bool:
+        if path in self._at:
+            return self._at[path] is not None
+        return self._by_directory(path) is not None
+
+    def _difference(self, path: bytes, thing: _Thing) -> Json | None:
+        if thing.origin is None:
+            return _as(thing.record, "modified" if self._was.get(path) else "created", path)
+        if thing.origin != self._by_directory(path):
+            return _as(thing.record, "moved", path) | {"from": wire_path(thing.origin)}
+        return _as(thing.record, thing.kind, path) if thing.kind else None
+
+
+def _as(record: Json, kind: str, path: bytes) -> Json:
+    """What a record tells, of another kind and path; of what was deleted nothing is known but that."""
+    told = {name: value for name, value in record.items() if name not in {"from", "over"}} | {
+        "kind": kind,
+        "path": wire_path(path),
+    }
+    return told | dict.fromkeys(_OF_CONTENT & told.keys()) if kind == "deleted" else told
 
 
 def line(mutation: Json) -> str:
@@ -83,18 +173,7 @@ def line(mutation: Json) -> str:
 
 def paths_of(newest: list[Json]) -> int:
     """How many paths the newest mutations name: a move names two."""
-    return sum(1 + (mutation.get("from") is not None) for mutation in newest)
-
-
-def _follow(told: dict[bytes, Json], source: bytes, path: bytes, *, directory: bool) -> None:
-    """Takes away what is told of the `source` of a move, and of what lay in it tells by its new path."""
-    told.pop(source, None)
-    if not directory:
-        return
-    for old in [old for old in told if records.is_below(old, source)]:
-        if told[old].get("kind") != "deleted":
-            new = path + old[len(source) :]
-            told[new] = told.pop(old) | {"path": wire_path(new)}
+    return len({path for mutation in newest for path in records.places(mutation)})
 
 
 def since(client: Client, clock: str, within: list[WirePath], *, actions: Collection[int], declared: bool) -> Changes:

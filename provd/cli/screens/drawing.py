@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-import time
 import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -110,13 +109,16 @@ def _better_here(needs: int, room: int, below: int) -> bool:
     return needs > below and room >= max(_LEAST, below // 2)
 
 
-def ago(nanoseconds: object, now: int | None = None) -> str:
-    """How long ago a moment was, given in nanoseconds since the epoch; empty where that is no number or to come."""
+def ago(nanoseconds: object, now: int) -> str:
+    """How long ago a moment was; empty where that is no number or to come. Both are nanoseconds since the epoch.
+
+    `now` is the same for a whole screen: two lines of one moment say the same.
+    """
     try:
         at = int(str(nanoseconds))
     except ValueError:
         return ""
-    seconds = ((time.time_ns() if now is None else now) - at) // 1_000_000_000
+    seconds = (now - at) // 1_000_000_000
     if seconds < 0:
         return ""
     if seconds < _JUST_NOW:

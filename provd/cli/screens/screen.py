@@ -155,7 +155,8 @@ class Screen:
         return [Piece(f"{record.get('id', '?')}{outcome}"), *writes]
 
     def _root(self, record: Json) -> list[Piece]:
-        return [Piece("root"), Piece(records.display(record.get("path", "?")), elastic=True)]
+        told = [Piece("root"), Piece(records.display(record.get("path", "?")), elastic=True)]
+        return [*told, *(drawing.words(f"({records.RENEWED})") if record.get("event") == "renewed" else [])]
 
 
 def _ruled(head: str, told: list[Piece], colour: str = "") -> Iterator[str]:

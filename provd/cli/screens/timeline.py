@@ -41,10 +41,11 @@ _SAID: Final = {
 
 
 class Timeline:
-    """Draws a story, a line behind a spine for each thing that happened."""
+    """Draws a story, a line behind a spine for each thing that happened, as of `now` (ns since the epoch)."""
 
-    def __init__(self, answer: Json, story: Story) -> None:
+    def __init__(self, answer: Json, story: Story, now: int) -> None:
         self._answer = answer
+        self._now = now
         self._story = story
         self._day = ""
         self._moment = story.turn.moment()
@@ -254,7 +255,7 @@ class Timeline:
         if day and day != self._day:
             self._day = day
             yield f"{_spine()} {output.paint(day, 'dim')}"
-        age = "" if drawing.narrow() else f"{drawing.ago(at):<{_AGO}}  "
+        age = "" if drawing.narrow() else f"{drawing.ago(at, self._now):<{_AGO}}  "
         margin = " " * (len(clock) + 2 + len(age)) if not drawing.narrow() else "    "
         yield from drawing.fold(f"{symbol} {clock}  {output.paint(age, 'dim')}", pieces, f"{_spine()} {margin}")
 

@@ -30,13 +30,15 @@ def account(
     faults: Sequence[Cause],
     declared: Mapping[Any, Json],
     unseen: Sequence[str],
+    now: int,
     *,
     strict: bool = False,
 ) -> Iterator[str]:
     """All that an answer says, for reading.
 
     `faults`: what made each so; `declared`: the actions that were declared afterwards, by the number of the mutation
-    that each explains; `unseen`: what no record that touched it made so; `strict`: nothing was to be read for it.
+    that each explains; `unseen`: what no record that touched it made so; `now`: nanoseconds since the epoch;
+    `strict`: nothing was to be read for it.
     """
     chains = {fault.name: fault for fault in faults if fault.below}
     yield verdicts.headline(verdict, label)
@@ -50,7 +52,11 @@ def account(
     yield from _facts([f"{name} {output.printable(str(value))}" for name, value in facts.items() if value])
     for item in verdict.get("evidence") or []:
         chain = chains.get(verdicts.dependency(item)) or causes.as_told(item)
-        yield from _evidence(item, label, chain if chain.below else None, declared, unseen, strict=strict)
+        witness = [] if item.get("mutation") is None else _mutation(item["mutation"], declared, now)
+        if witness and verdicts.dependency(item) in unseen:
+            first, *rest = drawing.words("which did not leave what is there now")
+            witness += [first._replace(glue=", "), *rest]
+        yield from _evidence(item, label, chain if chain.below else None, witness, strict=strict)
     if more := verdicts.more(verdict):
         yield f"  and {more} more {'dependency' if more == 1 else 'dependencies'} at fault"
     if hint := verdict.get("hint"):
@@ -122,9 +128,7 @@ def _kept(item: Json) -> str:
     return output.printable(str(item.get("kept") or "")) + digest
 
 
-def _evidence(
-    item: Json, label: str, chain: Cause | None, declared: Mapping[Any, Json], unseen: Sequence[str], *, strict: bool
-) -> Iterator[str]:
+def _evidence(item: Json, label: str, chain: Cause | None, witness: list[Piece], *, strict: bool) -> Iterator[str]:
     yield ""
     why = output.printable(str(item.get("why", "")))
     yield from drawing.fold("  ", [causes.dependency(item, "bold"), Piece(why, glue="  ")], "    ")
@@ -136,12 +140,8 @@ def _evidence(
         yield f"{below}members that differ:"
         for path in paths:
             yield from drawing.fold(f"{below}  ", [Piece(output.name(path), elastic=True)])
-    if (mutation := item.get("mutation")) is not None:
-        told = _mutation(mutation, declared)
-        if verdicts.dependency(item) in unseen:
-            first, *rest = drawing.words("which did not leave what is there now")
-            told += [first._replace(glue=", "), *rest]
-        yield from drawing.fold(below, told, f"{below}  ")
+    if witness:
+        yield from drawing.fold(below, witness, f"{below}  ")
     if detail := item.get("detail"):
         yield from drawing.fold(below, drawing.words(output.printable(str(detail))), below)
     if chain is not None:
@@ -155,7 +155,7 @@ def _next(hint: str, indent: str) -> Iterator[str]:
         yield indent + output.printable(text)  # never folded: it is there to be pasted
 
 
-def _mutation(mutation: Any, declared: Mapping[Any, Json]) -> list[Piece]:
+def _mutation(mutation: Any, declared: Mapping[Any, Json], now: int) -> list[Piece]:
     """A record that touched a dependency: its number, or the record as the log has it."""
     told = drawing.words("touched by record")
     if not isinstance(mutation, dict):
@@ -169,7 +169,7 @@ def _mutation(mutation: Any, declared: Mapping[Any, Json]) -> list[Piece]:
     if mutation.get("path") is not None:
         told.append(Piece(output.name(mutation["path"]), elastic=True))
     if mutation.get("at") is not None:
-        age = drawing.ago(mutation["at"])
+        age = drawing.ago(mutation["at"], now)
         told.append(Piece(f"at {output.moment(mutation['at'])}{', ' if age else ''}{age}"))
     action = declared.get(mutation.get("seq"))
     if who := records.who(mutation) if action is None else records.declared(action):

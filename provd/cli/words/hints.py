@@ -15,7 +15,7 @@ from provd.cli.words import permissions
 from provd.client import RpcError, local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from provd.client import WirePath
 
@@ -73,6 +73,8 @@ _OPEN: Final = re.compile(r"end action (\d+), ")
 """How the daemon says that a write goes on."""
 _OR_FORGET: Final = ", or forget it"
 """How the daemon's hints name the other way out."""
+_SPENT: Final = " after that clock was taken"
+"""How the daemon's words on a clock that shows nothing any more end."""
 _FEW: Final = 3
 """Places without permission that one hint names."""
 _NAMED: Final = 10
@@ -147,6 +149,12 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
         anew, forget, _ = told.partition(_OR_FORGET)  # that needs no clock
         told = f"{anew}, with --fetched-at $c{forget}"
     return steps.pasteable(told, command)
+
+
+def spent(items: Iterable[dict[str, Any]]) -> str:
+    """What happened after the clock was taken, so that it shows nothing any more; empty where that is not told."""
+    told = (str(item.get("detail") or "") for item in items if item.get("why") == "unproven")
+    return next((detail for detail in told if detail.endswith(_SPENT)), "")
 
 
 def put_first(keys: Sequence[str]) -> str:
@@ -230,6 +238,6 @@ def unproven(deps: Sequence[tuple[WirePath, dict[str, Any]]]) -> list[tuple[Wire
     return [
         (dep, "unknown (namespace)", hint)  # another way of putting it would show no more
         if told.get("why") == "namespace"
-        else (dep, "nothing shows what was read", again if item in plain else hint)
+        else (dep, spent([item]) or "nothing shows what was read", again if item in plain else hint)
         for item, hint, (dep, told) in zip(items, hinted, deps, strict=True)
     ]

@@ -31,6 +31,8 @@ MUTATIONS: Final = {
     "moved": (">", "yellow"),
     "attrib": ("@", "dim"),
 }
+RENEWED: Final = "clocks count from here, since something was mounted elsewhere or the wall clock was set"
+"""What the record of a root says that is there for the clocks alone."""
 _NO_DIGEST: Final = {
     "pending": "(not hashed yet)",
     "superseded": "(changed again before it was hashed)",
@@ -89,7 +91,8 @@ def what(record: Json, known: str | None = None) -> str:
             why = f": {shown['why']}" if record.get("why") else ""
             return f"{shown.get('path', '?')} {shown.get('coverage', '?')}{why}"
         case "root":
-            return f"{shown.get('event', '?')} {shown.get('path', '?')}"
+            why = f": {RENEWED}" if record.get("event") == "renewed" else ""
+            return f"{shown.get('event', '?')} {shown.get('path', '?')}{why}"
         case _:
             return " ".join(f"{word}={shown[word]}" for word in shown if word not in {"seq", "at", "type"})
 

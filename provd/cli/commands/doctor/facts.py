@@ -28,6 +28,7 @@ T = TypeVar("T")
 PATIENCE: Final = 5.0
 """Seconds that each of those who are asked has."""
 _UNREAD: Final[tuple[str, str] | None] = ("the configuration cannot be read in time", "look at its disk")
+_NOBODY_KNOWS: Final[int | None] = 0
 _STATUS_TIMES: Final = 4
 """A status counts files and looks at roots, so it has so many times as long."""
 
@@ -60,8 +61,8 @@ class Facts:
     is what the daemon itself said.
 
     `peer` is the process that listens, where it can be seen; `mistake` what is wrong with the configuration, and the
-    hint; `daemon_user` whose the socket is; `code_at` when the daemon's code was put where it is, 0 if nobody knows.
-    That and `now` are nanoseconds of the wall clock.
+    hint; `daemon_user` whose the socket is; `code_at` when the daemon's code was put where it is, 0 if nobody knows,
+    None where there is none any more. That and `now` are nanoseconds of the wall clock.
     """
 
     socket: str
@@ -79,7 +80,7 @@ class Facts:
     config: str = ""
     mistake: tuple[str, str] | None = None
     unit: Service | None = None
-    code_at: int = 0
+    code_at: int | None = 0
     now: int = 0
     user: int = 0
     daemon_user: int | None = None
@@ -132,7 +133,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         config=places.config_path(),
         mistake=_within(_mistake, _UNREAD),
         unit=_unit(),
-        code_at=0 if answer.get("foreign") else _within(lambda: _code_at(answer), 0),
+        code_at=0 if answer.get("foreign") else _within(lambda: _code_at(answer), _NOBODY_KNOWS),
         now=time.time_ns(),
         user=os.geteuid(),
         daemon_user=_within(lambda: os.stat(socket).st_uid, None),
@@ -237,10 +238,13 @@ def _mistake() -> tuple[str, str] | None:
     return (read.mistaken, configuration.CORRECT) if read.mistakes else None
 
 
-def _code_at(answer: Json) -> int:
-    """When the package that the daemon runs was written, if it can be seen from here."""
+def _code_at(answer: Json) -> int | None:
+    """When the package that the daemon runs was written, if it can be seen from here; None where it is gone."""
     package = answer.get("package")
-    return 0 if package is None else os.stat(os.path.join(local_path(package), b"__init__.py")).st_mtime_ns
+    try:
+        return 0 if package is None else os.stat(os.path.join(local_path(package), b"__init__.py")).st_mtime_ns
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _unit() -> Service | None:

@@ -107,7 +107,11 @@ def version(facts: Facts) -> Iterator[Result]:
         return
     if told == facts.version:
         started = facts.answer.get("started_at")
-        if isinstance(started, str) and started.isdigit() and facts.code_at > int(started):
+        if facts.code_at is None:
+            package = output.name(facts.answer["package"])
+            why = f"nothing of it is left in {package}: it was installed again elsewhere, or removed"
+            yield warn("version", f"the code of the daemon ({told}) is gone", why, "provd restart")
+        elif isinstance(started, str) and started.isdigit() and facts.code_at > int(started):
             why = "it was installed again meanwhile; the daemon goes on with what it was started with"
             yield warn("version", f"the code of the daemon is newer than itself ({told})", why, "provd restart")
         else:
