@@ -241,7 +241,11 @@ again:	atomic { up ->
 	fi;
 	atomic { up -> /* the question */
 		false_fresh = (IS_FRESH && v != made && !undeclared);
-		assert(!false_fresh) }
+		assert(!false_fresh);
+		/* what comes after the answer is of no interest: all ends look alike */
+		runs = 1; up = 0; put = 0; v = 0; made = 0; undeclared = 0; held = 0; gone = 0; taken = 0; log = 0;
+		now.head = 0; now.open = 0; now.last_end = 0; now.refused = 0; now.gap = 0; now.has = 0; now.clock = 0;
+		copy(now, durable) }
 }
 
 init {

@@ -16,7 +16,7 @@ SWITCH = re.compile(r"\b(?:NO|LIMIT|ALSO)_[A-Z_]+\b")
 ROW = re.compile(r"^\| `([A-Z_]+)` \|.*\| ([a-z, ]+) \| `(\w+)` \|$", re.MULTILINE)
 WHOLE = re.compile(r"^\| \[(\w+)\]\(\S+\) \|.*\| ([\d,]+) \|$", re.MULTILINE)
 MODELS = sorted(HERE.glob("*.pml"))
-DEPTH = 100_000
+DEPTH = 1_000
 """Steps of the longest behaviour that is looked at; spin says where that was too few."""
 
 pytestmark = [
@@ -45,7 +45,7 @@ def search(model: Path, place: Path, *switches: str, quick: bool = True) -> str:
     _ran(place, "spin", *(f"-D{switch}" for switch in switches), "-a", model.name)
     # A search that ends soon takes less time than to optimise it would.
     _ran(place, "gcc", "-O0" if quick else "-O1", "-w", "-DSAFETY", "-DNOCLAIM", "-o", "pan", "pan.c")
-    told = _ran(place, "./pan", "-E", "-n", f"-m{DEPTH}")
+    told = _ran(place, "./pan", "-E", "-n", "-w20", f"-m{DEPTH}")
     assert "max search depth too small" not in told, told
     return told
 
