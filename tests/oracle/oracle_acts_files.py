@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
 import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from oracle_place import CONTENT, NAME, PAGE, SIZES, acting, libc
+from oracle_place import COLLAPSE, CONTENT, NAME, PAGE, SIZES, acting, allocate, reflink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oracle_place import Place
 
-_FICLONE: Final = 0x40049409
-_KEEP, _PUNCH, _COLLAPSE, _ZERO, _INSERT = 1, 2, 8, 16, 32
+_KEEP, _PUNCH, _ZERO, _INSERT = 1, 2, 16, 32
 _SPARSE: Final = 256 * 1024
 _BURST: Final = 300
 
@@ -87,17 +84,15 @@ def _sparse(place: Place) -> None:
 
 
 def _allocating(name: str, mode: int) -> Callable[[Place], None]:
-    @acting(f"fallocate {name}", CONTENT)
+    @acting(f"fallocate {name}", CONTENT, "ranges" if mode in {COLLAPSE, _INSERT} else "")
     def act(place: Place) -> None:
         descriptor = place.open(place.present())
         try:
             if os.fstat(descriptor).st_size < 3 * PAGE:
                 os.pwrite(descriptor, b"".join(place.letter() * PAGE for _ in range(4)), 0)
             place.nudge()
-            off, size = ctypes.c_long(PAGE), ctypes.c_long(PAGE)
-            if not mode & ~_KEEP:
-                off = ctypes.c_long(os.fstat(descriptor).st_size)
-            libc("fallocate", descriptor, mode, off, size)
+            start = PAGE if mode & ~_KEEP else os.fstat(descriptor).st_size
+            allocate(descriptor, mode, start, PAGE)
             if os.fstat(descriptor).st_size > 16 * PAGE:
                 os.ftruncate(descriptor, 10)
         finally:
@@ -111,7 +106,7 @@ for _name, _mode_ in (
     ("keeping the size", _KEEP),
     ("punch", _PUNCH | _KEEP),
     ("zero", _ZERO),
-    ("collapse", _COLLAPSE),
+    ("collapse", COLLAPSE),
     ("insert", _INSERT),
 ):
     _allocating(_name, _mode_)
@@ -130,13 +125,13 @@ def _copy_range(place: Place) -> None:
         os.close(source)
 
 
-@acting("reflink", CONTENT)
+@acting("reflink", CONTENT, "reflinks")
 def _reflink(place: Place) -> None:
     source = os.open(place.present(), os.O_RDONLY | os.O_NONBLOCK)
     try:
         target = place.open(place.present())
         try:
-            fcntl.ioctl(target, _FICLONE, source)
+            reflink(source, target)
         finally:
             os.close(target)
     finally:

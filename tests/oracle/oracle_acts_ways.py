@@ -76,7 +76,9 @@ def _directory_and_link(place: Place) -> None:
         place.remove(path)
         if os.path.exists(real):
             place.rename(real, path)
-    elif not os.path.exists(real):
+    else:
+        if os.path.exists(real):
+            shutil.rmtree(real)
         place.rename(path, real)
         os.symlink(place.random.choice((real, _below(place, "a"))), path)
 
@@ -116,6 +118,7 @@ def _in(place: Place) -> None:
 def _across(place: Place) -> None:
     ways = place.random.choice(_ACROSS)
     one, other = (_below(place, name) for name in (ways if os.path.exists(_below(place, ways[0])) else ways[::-1]))
+    place.clear(other)
     place.rename(one, other)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import mmap
 import os
 import shutil
@@ -58,6 +59,9 @@ NAME: Final = ("file", "absent", "dir", "names", "glob", "tree", "entry")
 """What a change of a name can touch."""
 _HERE: Final = -100
 _EXCHANGE: Final = 2
+_FICLONE: Final = 0x40049409
+COLLAPSE: Final = 8
+_FAVOURED: Final = 0.4
 
 
 class Act(NamedTuple):
@@ -65,7 +69,7 @@ class Act(NamedTuple):
 
     do: Callable[[Place], None]
     reach: tuple[str, ...]
-    needs: str = ""  # "mounts" or "bars": what the place must have
+    needs: str = ""  # "mounts", "bars", "reflinks" or "ranges": what the place must have
 
 
 ACTS: Final[dict[str, Act]] = {}
@@ -92,6 +96,16 @@ def libc(name: str, *arguments: object) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def allocate(descriptor: int, mode: int, start: int, size: int) -> None:
+    """fallocate(2); raises OSError."""
+    libc("fallocate", descriptor, mode, ctypes.c_long(start), ctypes.c_long(size))
+
+
+def reflink(source: int, target: int) -> None:
+    """One file shares the other's blocks; raises OSError."""
+    fcntl.ioctl(target, _FICLONE, source)
+
+
 class Place:
     """Two directories of one file system below `home`, and what acts hold open. All acts go through it."""
 
@@ -107,6 +121,8 @@ class Place:
         self.touched: set[Token] = set()
         self.said: list[str] = []
         """Paths that the act told of, for whoever must do it again by hand."""
+        self.favoured: Callable[[], str] = self.file
+        """The path of a file that something rests on which is seldom touched."""
         self.nudge: Callable[[], None] = lambda: None
         """Asks something, so that what is there now is read."""
         for directory in (*DIRECTORIES, LINKS, HARD, ODD):
@@ -116,6 +132,24 @@ class Place:
             for number in range(FILES):
                 self.write(os.path.join(root, directory, f"f{number}"), b"ABC"[number % 3 :][:1] * SIZES[0])
         self.touched.clear()
+        self._has = {"", *(("mounts",) if mounts else ()), *(("bars",) if bars else ()), *self._probed()}
+
+    def _probed(self) -> list[str]:
+        """What this file system can do that not all can."""
+        source, target = (os.open(os.path.join(self.outside, name), os.O_RDWR | os.O_CREAT) for name in ("p0", "p1"))
+        try:
+            has = []
+            os.write(source, b"x" * 4 * PAGE)
+            with contextlib.suppress(OSError):
+                reflink(source, target)
+                has.append("reflinks")
+            with contextlib.suppress(OSError):
+                allocate(source, COLLAPSE, PAGE, PAGE)
+                has.append("ranges")
+            return has
+        finally:
+            os.close(source)
+            os.close(target)
 
     def act(self, name: str) -> bool:
         """Does one thing; false where the system refused it. What it touched is in `touched`."""
@@ -123,14 +157,18 @@ class Place:
         self.said.clear()
         try:
             ACTS[name].do(self)
-        except OSError:
+        except OSError as error:
+            self.said.append(f"refused: {error.strerror}")
             return False
         return bool(self.touched)
 
     def acts(self) -> list[str]:
         """The kinds of mutation that this place knows."""
-        has = {"", "mounts" if self.mounts else "", "bars" if self.bars else ""}
-        return [name for name, act in ACTS.items() if act.needs in has]
+        return [name for name, act in ACTS.items() if act.needs in self._has]
+
+    def lacks(self) -> bool:
+        """Whether a directory is missing that there should be."""
+        return not all(os.path.isdir(os.path.join(self.root, name)) for name in DIRECTORIES)
 
     def close(self) -> None:
         """Lets go of all that is held, and of what was mounted."""
@@ -167,7 +205,7 @@ class Place:
             with contextlib.suppress(OSError):
                 if stat.S_ISREG(os.stat(path).st_mode):
                     break
-            path = self.file()
+            path = self.favoured() if self.random.random() < _FAVOURED else self.file()
         return path
 
     def missing(self) -> str:

@@ -6,6 +6,7 @@ clients ask at once; each sends all of its requests before either reads an answe
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -32,8 +33,8 @@ _ = (oracle_acts_files, oracle_acts_held, oracle_acts_ways)  # they fill ACTS
 PATIENCE_MS: Final = 60_000
 REPLACED, SAME_VALUE, FORGOTTEN = "entry replaced", "entry put with an equal value", "entry forgotten"
 WHILE_STOPPED: Final = "20,000 events while stopped"
-_CHUNK: Final = 16
-_ASKED: Final = 48
+_CHUNK: Final = 48
+_ASKED: Final = 140
 _QUESTIONS: Final[tuple[dict[str, Json], ...]] = (*({},) * 18, {"verify": "content"}, {"revalidate": False})
 """Most ask as everybody does; some want all to be read, some nothing."""
 
@@ -45,7 +46,7 @@ class Wrong(Exception):
 class Run:
     """Random steps from a seed, in two new directories, with a daemon that watches the root."""
 
-    def __init__(self, daemon: Daemon, place: Place, seed: int, plain: int = 130, chained: int = 40) -> None:
+    def __init__(self, daemon: Daemon, place: Place, seed: int, plain: int = 240, chained: int = 60) -> None:
         self.seed, self.place, self.daemon = seed, place, daemon
         self.random = place.random
         self.steps: list[str] = []
@@ -66,7 +67,7 @@ class Run:
         self.declaring = Declaring(daemon.connect, place.root, self.oracle, self.random)
         self._shelf: list[Prepared] = []
         self._lame: Counter[str] = Counter()
-        place.nudge = self.ask_some
+        place.nudge, place.favoured = self.ask_some, self._favoured
         self.put_all(self.putting.plain)
         self.put_all(self.putting.chained)
 
@@ -93,7 +94,7 @@ class Run:
         dirty = self.ask(asked, eyes)
         if self.random.random() < 0.3:
             self.ask(self.random.sample(asked, min(len(asked), 12)), eyes)
-        again = [key for key in dirty if self.random.random() < 0.5]
+        again = [key for key in dirty if self.random.random() < (0.06 if self._is_absent(key) else 0.25)][:16]
         again += self.random.sample(sorted(self.oracle.entries), 1) + self._gone()
         self.put_batches(again)
 
@@ -105,15 +106,20 @@ class Run:
             if key.startswith("c"):
                 self.put_all([key])
 
+    def _is_absent(self, key: str) -> bool:
+        return any(dep.kind == "absent" for dep in self.oracle.entries[key].deps)
+
     def _gone(self) -> list[str]:
         return [key for key in (*self.putting.plain, *self.putting.chained) if key not in self.oracle.entries][:8]
 
     def _next_act(self) -> str:
         """Mostly one of those whose cells are thin; one that is refused again and again less often."""
-        names = self.random.sample(self.acts(), 6)
+        if self.place.lacks() and self.random.random() < 0.6:
+            return "directory made or removed"
+        names = self.random.sample(self.acts(), 8)
         if self.random.random() < 0.3:
             return names[0]
-        return min(names, key=lambda name: self.table.wanted(name) + 50 * self._lame[name])
+        return min(names, key=lambda name: self.table.wanted(name) + 20 * min(self._lame[name], 5))
 
     def acts(self) -> list[str]:
         """All kinds of mutation that can be done here."""
@@ -129,7 +135,7 @@ class Run:
         if name == FORGOTTEN:
             return self._forget()
         done = self.place.act(name)
-        self.steps.append(f"{name}: {chr(32).join(self.place.said)}" if done else f"{name}: refused")
+        self.steps.append(f"{name}: {' '.join(self.place.said)}")
         self.tally[f"acts refused: {name}" if not done else "acts"] += 1
         self._lame[name] = 0 if done else self._lame[name] + 1
         if done:
@@ -155,6 +161,11 @@ class Run:
     def eyes(self) -> Eyes:
         """This moment."""
         return Eyes(self.place.home, self.place.root, bars=self.place.bars)
+
+    def _favoured(self) -> str:
+        """What was absent when an entry was put is seldom there to be written to."""
+        absent = [dep for entry in self.oracle.entries.values() for dep in entry.deps if dep.kind == "absent"]
+        return os.path.join(self.place.root, self.random.choice(absent).rest) if absent else self.place.file()
 
     def ask_some(self) -> None:
         """Some questions, not judged: what is there in the middle of an act is read."""
@@ -311,7 +322,7 @@ class Run:
             how = self.random.choice(_QUESTIONS)
             method = "entry.check"
             asked: dict[str, Json] = {"keys": chunk}
-            if self.random.random() < 0.08:
+            if self.random.random() < 0.2:
                 left, chunk = chunk[1:] + left, chunk[:1]
                 method = self.random.choice(("entry.check", "entry.get", "entry.revalidate"))
                 asked = {"key": chunk[0]}

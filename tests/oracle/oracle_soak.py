@@ -97,7 +97,9 @@ def _report(run: Run, wrong: str, seconds: float, rounds: int) -> int:
     if away:
         out(f"not to be had here: {', '.join(away)}\n")
     asked = run.table.total["asked"]
-    out(f"seed {run.seed}: {asked} questions in {rounds} rounds, {seconds:.0f} s, {asked / seconds:.0f} a second\n")
+    spent = sum(os.times()[:4])
+    out(f"seed {run.seed}: {asked} questions in {rounds} rounds, {seconds:.0f} s, {asked / seconds:.0f} a second")
+    out(f", {spent:.0f} s of processors\n")
     faults = run.table.faults()
     for each in [*run.found, *faults, wrong]:
         out(f"{each}\n" if each else "")
