@@ -155,7 +155,7 @@ def put_by_sums(socket: str, home: str, root: str, key: str, deps: list[Dep]) ->
         env=clean_environment(home, {"PROVD_SOCKET": socket}),
         cwd=root,
         input=sums.encode(),
-        stdout=subprocess.DEVNULL,
+        capture_output=True,
         timeout=HANG,
         check=True,
     )

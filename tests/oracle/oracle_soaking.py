@@ -8,8 +8,8 @@ import sys
 
 from support import REPOSITORY
 
-QUESTIONS = 5000
-FAULTS = 15
+QUESTIONS = 12_000
+FAULTS = 20
 
 
 def soaked(seed: int) -> None:
