@@ -106,7 +106,10 @@ class Declaring:
         if not self._open:  # refused
             return set()
         number = self._random.choice(sorted(self._open))
-        rpc("action.end", id=number, outcome=outcome)
+        try:
+            rpc("action.end", id=number, outcome=outcome)
+        except RpcError:  # the disk is full: it is open still
+            return set()
         objects = self._open.pop(number)
         self._ended(number, objects, written=outcome != "aborted")
         return set(objects)

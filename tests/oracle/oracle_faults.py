@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from oracle_run import WHILE_STOPPED
+from oracle_run import FULL, WHILE_STOPPED
 from support import HANG, Daemon, RpcError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Faults:
         if limits:
             self.kinds["watch limit"] = self._few_watches
         if disk:
-            self.kinds["full disk"] = self._full
+            self.kinds[FULL] = self._full
 
     def do(self, name: str) -> None:
         """Does it; the questions that follow are counted as its own until `over`."""
@@ -72,7 +72,7 @@ class Faults:
     def over(self) -> None:
         """What goes on until then ends."""
         name, self._run.fault = self._run.fault, ""
-        if name == "full disk":
+        if name == FULL:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._ballast)
             self._settle()

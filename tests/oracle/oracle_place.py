@@ -62,6 +62,7 @@ _EXCHANGE: Final = 2
 _FICLONE: Final = 0x40049409
 COLLAPSE: Final = 8
 _FAVOURED: Final = 0.4
+_BACK: Final = 0.25
 
 
 class Act(NamedTuple):
@@ -266,10 +267,13 @@ class Place:
         return descriptor
 
     def overwrite(self, path: str) -> None:
-        """Other bytes, as many as there are."""
-        descriptor = self.open(path, os.O_WRONLY)
+        """Other bytes, as many as there are; sometimes the old ones come back at once."""
+        descriptor = self.open(path)
         try:
-            os.pwrite(descriptor, self.letter() * min(os.fstat(descriptor).st_size, max(SIZES)), 0)
+            before = os.pread(descriptor, max(SIZES), 0)
+            os.pwrite(descriptor, self.letter() * len(before), 0)
+            if self.random.random() < _BACK:
+                os.pwrite(descriptor, before, 0)
         finally:
             os.close(descriptor)
 

@@ -53,9 +53,10 @@ class Putting:
 
     def prepare(self, key: str, eyes: Eyes, clock: str, tick: int, version: Callable[[str], int | None]) -> Prepared:
         """Reads what an entry will be made from. `version` tells that of what stands under a key."""
-        kinds = self._kinds(key)
         deps: dict[str, Dep] = {}
-        for kind in kinds:
+        kinds = self._kinds(key)
+        while kinds:
+            kind = kinds.pop()
             name = self.dependency(kind, key)
             if kind == "entry":
                 known = version(name.partition(":")[2])
@@ -67,6 +68,8 @@ class Putting:
                 look = eyes.look(name)
                 if not look.barred and look.digest != SPECIAL:
                     deps[name] = Dep(name, look.digest, tick)
+            if not kinds and not deps:  # nothing of it can be kept: another
+                kinds = self._kinds(key)[:1] if kind != "entry" else ["file"]
         position = int(clock.rpartition(":")[2])
         return Prepared(key, list(deps.values()), self._random.choice(WAYS), clock, position)
 
