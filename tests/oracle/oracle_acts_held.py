@@ -22,10 +22,12 @@ _LINKS: Final = 4
 def _map(place: Place) -> None:
     while len(place.mappings) >= _MAPPINGS:
         _unmap(place)
-    descriptor = place.open(place.present())
+    path = place.present()
+    descriptor = place.open(path)
     try:
         if not os.fstat(descriptor).st_size:
             return
+        place.notable.append(path)
         mapping = mmap.mmap(descriptor, 1)
         place.mappings.append(mapping)
         place.mapped.append(content(os.fstat(descriptor)))
@@ -68,7 +70,10 @@ def _descriptor(place: Place) -> None:
         descriptor = place.open(path)
         place.descriptors.append(descriptor)
         with contextlib.suppress(OSError):
-            os.rename(path, place.missing() if place.random.random() < 0.7 else place.beside("held", 2))
+            other = place.missing() if place.random.random() < 0.7 else place.beside("held", 2)
+            os.rename(path, other)
+            if other.startswith(place.root):
+                place.notable.append(other)
         place.nudge()
     number = place.random.randrange(len(place.descriptors))
     descriptor = place.descriptors[number]
@@ -105,7 +110,9 @@ def _by(place: Place, other: str) -> None:
     if not os.path.exists(other) or os.stat(other).st_nlink < 2:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(other)
-        os.link(place.present(), other, follow_symlinks=False)
+        path = place.present()
+        os.link(path, other, follow_symlinks=False)
+        place.notable.append(path)
         place.nudge()
     place.overwrite(other)
 

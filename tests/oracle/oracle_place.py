@@ -13,6 +13,7 @@ import mmap
 import os
 import shutil
 import stat
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oracle_eyes import Token, content, identity
@@ -63,6 +64,7 @@ _FICLONE: Final = 0x40049409
 COLLAPSE: Final = 8
 _FAVOURED: Final = 0.4
 _BACK: Final = 0.25
+_NOTABLE: Final = 10
 
 
 class Act(NamedTuple):
@@ -122,6 +124,8 @@ class Place:
         self.touched: set[Token] = set()
         self.said: list[str] = []
         """Paths that the act told of, for whoever must do it again by hand."""
+        self.notable: deque[str] = deque(maxlen=_NOTABLE)
+        """Files that somebody may write unseen: mapped, held open, or with another name. Entries are put on them."""
         self.favoured: Callable[[], str] = self.file
         """The path of a file that something rests on which is seldom touched."""
         self.nudge: Callable[[], None] = lambda: None

@@ -103,6 +103,8 @@ class Putting:
     def _file(self) -> str:
         choice, number = self._random.choice, self._random.randrange
         way = self._random.random()
+        if way < 0.3 and self._place.notable:
+            return os.path.relpath(choice(self._place.notable), self._place.root)
         if way < 0.6:
             return f"{choice(DIRECTORIES)}/f{number(FILES)}"
         return choice(

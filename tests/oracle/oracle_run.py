@@ -35,6 +35,9 @@ REPLACED, SAME_VALUE, FORGOTTEN = "entry replaced", "entry put with an equal val
 FULL: Final = "full disk"
 WHILE_STOPPED: Final = "20,000 events while stopped"
 _CHUNK: Final = 48
+_SHELF: Final = 30
+_UNSEEN: Final = 0.08
+"""How often something is stored that moves no time and makes no event."""
 _ASKED: Final = 140
 _QUESTIONS: Final[tuple[dict[str, Json], ...]] = (*({},) * 18, {"verify": "content"}, {"revalidate": False})
 """Most ask as everybody does; some want all to be read, some nothing."""
@@ -117,6 +120,8 @@ class Run:
         """Mostly one of those whose cells are thin; one that is refused again and again less often."""
         if self.place.lacks() and self.random.random() < 0.6:
             return "directory made or removed"
+        if self.place.mappings and self.random.random() < _UNSEEN:
+            return "store through a live mapping"
         names = self.random.sample(self.acts(), 8)
         if self.random.random() < 0.3:
             return names[0]
@@ -189,15 +194,13 @@ class Run:
         clock = self.rpcs[0]("log.clock")["clock"]
         eyes, tick = self.eyes(), self.oracle.now()
         ready = [self.putting.prepare(key, eyes, clock, tick, self.book.version) for key in keys]
-        later = [each for each in ready if self.random.random() < shelve]
+        later = [each for each in ready if self.random.random() < shelve * (3 if each.way == "clock" else 1)]
         now = [each for each in ready if each not in later]
-        if self._shelf and self.random.random() < 0.5:
-            now = [each for each in now if each.key.startswith("p")] or now
-            aged = self._shelf.pop(self.random.randrange(len(self._shelf)))
-            alone = aged.key.startswith("c") or any(each.key.startswith("c") for each in now)
-            if not alone and aged.key not in {each.key for each in now}:
-                now.append(aged._replace(way="digests" if aged.way == "blake2b" else aged.way))
-        self._shelf = (self._shelf + later)[-20:]
+        self.random.shuffle(self._shelf)
+        for _ in range(min(3, len(self._shelf))):
+            aged = self._shelf.pop()
+            self._send_puts([aged._replace(way="digests" if aged.way == "blake2b" else aged.way)], eyes)
+        self._shelf = (self._shelf + later)[-_SHELF:]
         self._send_puts(now, eyes)
 
     def _send_puts(self, puts: list[Prepared], eyes: Eyes) -> None:
