@@ -123,6 +123,12 @@ class Putting:
         name = self._random.choice(ODD_NAMES)
         return f"{ODD}/" + "".join(_ESCAPED.get(letter, letter) for letter in name)
 
+    def question(self, deps: list[Dep]) -> list[Json]:
+        """The same dependencies for a `deps.check`; none where digests alone do not say what they are."""
+        if any(dep.unproven or dep.kind in {"object", "entry"} for dep in deps):
+            return []
+        return [{"dep": wire(dep.name), "digest": dep.made_from} for dep in deps]
+
     def value(self) -> dict[str, Json]:
         """One of few values, or none."""
         return dict(self._random.choice(_VALUES))

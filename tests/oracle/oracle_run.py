@@ -338,8 +338,11 @@ class Run:
             asked: dict[str, Json] = {"keys": chunk}
             if self.random.random() < 0.2:
                 left, chunk = chunk[1:] + left, chunk[:1]
-                method = self.random.choice(("entry.check", "entry.get", "entry.revalidate"))
+                method = self.random.choice(("entry.check", "entry.get", "entry.revalidate", "deps.check"))
                 asked = {"key": chunk[0]}
+                if method == "deps.check":
+                    alone = self.putting.question(self.oracle.entries[chunk[0]].deps)
+                    method, asked = (method, {"deps": alone}) if alone else ("entry.check", asked)
                 how = {} if method == "entry.revalidate" else how
             rpc = self.rpcs[len(sent) % 2]
             number = rpc.send(method, root=self.place.root, timeout_ms=PATIENCE_MS, **asked, **how)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import oracle_run
 import pytest
+from oracle_book import Book
 from oracle_eyes import Eyes, Look
 from oracle_model import Dep, Entry, Oracle
 from oracle_place import ODD_NAMES, Place
@@ -131,6 +132,37 @@ def test_what_rests_on_what(place: Place) -> None:
     for dep in ("file:a/b/c/f0", "file:a/b/none", "dir:a", "tree:.", "names:a/**/f*"):
         assert place.touched & rests(dep), dep
     assert not place.touched & rests("file:d/f0")
+
+
+def test_a_mutation_marks_what_rests_on_it_and_what_rests_on_that(place: Place) -> None:
+    oracle = Oracle()
+    book = Book(oracle)
+    eyes = Eyes(place.home, place.root)
+
+    def put(key: str, *names: str) -> None:
+        deps = [
+            Dep(name, eyes.look(name).digest if ":" in name and not name.startswith("e") else 1, 0) for name in names
+        ]
+        book.keep(key, Entry(1, 1, deps, 0, None), book.looks(deps, eyes))
+
+    put("p0", "file:a/f0", "tree:d")
+    put("p1", "names:a/*")
+    put("c2", "entry:p0")
+    put("c3", "entry:c2", "file:x/none")
+    place.overwrite(os.path.join(place.root, "a/f0"))
+    book.mark_tokens("in place", frozenset(place.touched), Eyes(place.home, place.root))
+    marks = {key: entry.mark for key, entry in oracle.entries.items()}
+    assert marks == {
+        "p0": ("in place", {"file"}),
+        "p1": None,
+        "c2": ("in place", {"entry"}),
+        "c3": ("in place", {"entry"}),
+    }
+    place.touched.clear()
+    place.write(os.path.join(place.root, "x/none"))
+    book.mark_tokens("created", frozenset(place.touched), Eyes(place.home, place.root))
+    assert oracle.entries["c3"].mark == ("created", {"absent"})
+    assert oracle.entries["c2"].mark == ("in place", {"entry"})
 
 
 def test_each_odd_name_is_one_name() -> None:
