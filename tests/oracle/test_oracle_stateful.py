@@ -1,10 +1,15 @@
-"""The same acts and the same oracle, chosen by Hypothesis: what it finds it makes small."""
+"""The same acts and the same oracle, chosen by Hypothesis: what it finds it makes small.
+
+Each rule draws a seed for its own choices: how many of those there are depends on the daemon's answers, which
+depend on time, and Hypothesis would call that a test that differs from itself.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
 import shutil
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 import hypothesis.strategies as st
@@ -18,11 +23,11 @@ from oracle_run import FORGOTTEN, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from random import Random
 
 PLAIN, CHAINED = 8, 4
 _EXAMPLES: Final = 12
 _STEPS: Final = 30
+_SEEDS: Final = st.integers(0, (1 << 32) - 1)
 _numbers = itertools.count()
 
 
@@ -37,36 +42,43 @@ def tried() -> Iterator[Tried]:
 
 
 class Machine(RuleBasedStateMachine):
-    """A run whose every choice is Hypothesis's."""
+    """A run whose steps are Hypothesis's."""
 
     def __init__(self, daemon: Tried) -> None:
         super().__init__()
         self._daemon = daemon
 
-    @initialize(random=st.randoms(use_true_random=False))
-    def begin(self, random: Random) -> None:
+    @initialize(seed=_SEEDS)
+    def begin(self, seed: int) -> None:
         """New directories, and an entry under each key."""
-        number = next(_numbers)
+        number, random = next(_numbers), Random(seed)
         root, outside = (os.path.join(top, f"m{number}") for top in (self._daemon.root, self._daemon.outside))
         self._place = Place(self._daemon.home, root, outside, random, mounts=False, bars=False)
         self._run = Run(self._daemon, self._place, number, PLAIN, CHAINED)
         self._faults = Faults(self._run, self._daemon)
 
-    @rule(name=st.sampled_from([*(name for name, act in ACTS.items() if not act.needs), *DECLARING, FORGOTTEN]))
-    def mutate(self, name: str) -> None:
+    @rule(
+        seed=_SEEDS,
+        name=st.sampled_from([*(name for name, act in ACTS.items() if not act.needs), *DECLARING, FORGOTTEN]),
+    )
+    def mutate(self, seed: int, name: str) -> None:
+        self._place.random.seed(seed)
         self._run.act(name)
 
-    @rule(keys=st.sets(st.integers(0, PLAIN + CHAINED - 1), min_size=1, max_size=4))
-    def put(self, keys: set[int]) -> None:
+    @rule(seed=_SEEDS, keys=st.sets(st.integers(0, PLAIN + CHAINED - 1), min_size=1, max_size=4))
+    def put(self, seed: int, keys: set[int]) -> None:
+        self._place.random.seed(seed)
         self._run.put_batches([f"{'p' if number < PLAIN else 'c'}{number}" for number in sorted(keys)])
 
-    @rule()
-    def ask(self) -> None:
+    @rule(seed=_SEEDS)
+    def ask(self, seed: int) -> None:
+        self._place.random.seed(seed)
         self._run.ask(sorted(self._run.oracle.entries), self._run.eyes())
         assert not self._run.found, self._run.found
 
-    @rule(name=st.sampled_from(["kill -9", "restart", "clock step"]), really=st.integers(0, 3))
-    def fault(self, name: str, really: int) -> None:
+    @rule(seed=_SEEDS, name=st.sampled_from(["kill -9", "restart", "clock step"]), really=st.integers(0, 3))
+    def fault(self, seed: int, name: str, really: int) -> None:
+        self._place.random.seed(seed)
         if really == 3:
             self._faults.do(name)
 
