@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PLAIN, CHAINED = 8, 4
-_EXAMPLES: Final = 12
-_STEPS: Final = 30
+_EXAMPLES: Final = 10
+_STEPS: Final = 20
 _SEEDS: Final = st.integers(0, (1 << 32) - 1)
+_MUTATIONS: Final = [*(name for name, act in ACTS.items() if not act.needs), *DECLARING, FORGOTTEN]
 _numbers = itertools.count()
 
 
@@ -57,30 +58,28 @@ class Machine(RuleBasedStateMachine):
         self._run = Run(self._daemon, self._place, number, PLAIN, CHAINED)
         self._faults = Faults(self._run, self._daemon)
 
-    @rule(
-        seed=_SEEDS,
-        name=st.sampled_from([*(name for name, act in ACTS.items() if not act.needs), *DECLARING, FORGOTTEN]),
-    )
-    def mutate(self, seed: int, name: str) -> None:
+    @rule(seed=_SEEDS, names=st.lists(st.sampled_from(_MUTATIONS), min_size=1, max_size=3))
+    def mutate(self, seed: int, names: list[str]) -> None:
         self._place.random.seed(seed)
-        self._run.act(name)
+        for name in names:
+            self._run.act(name)
+        self._ask()
 
     @rule(seed=_SEEDS, keys=st.sets(st.integers(0, PLAIN + CHAINED - 1), min_size=1, max_size=4))
     def put(self, seed: int, keys: set[int]) -> None:
         self._place.random.seed(seed)
         self._run.put_batches([f"{'p' if number < PLAIN else 'c'}{number}" for number in sorted(keys)])
 
-    @rule(seed=_SEEDS)
-    def ask(self, seed: int) -> None:
-        self._place.random.seed(seed)
-        self._run.ask(sorted(self._run.oracle.entries), self._run.eyes())
-        assert not self._run.found, self._run.found
-
     @rule(seed=_SEEDS, name=st.sampled_from(["kill -9", "restart", "clock step"]), really=st.integers(0, 3))
     def fault(self, seed: int, name: str, really: int) -> None:
         self._place.random.seed(seed)
         if really == 3:
             self._faults.do(name)
+        self._ask()
+
+    def _ask(self) -> None:
+        self._run.ask(sorted(self._run.oracle.entries), self._run.eyes())
+        assert not self._run.found, self._run.found
 
     def teardown(self) -> None:
         """Nothing is left of it."""
