@@ -143,7 +143,13 @@ class Inquiry:
                 again, then = await self._snapshot(targets, question, routes, many=many, late=late)
                 with self._store.view() as view:
                     members = self._members(view, need, findings)
-            if again == wanted and msgspec.structs.replace(then, position=facts.position) == facts:
+            if (
+                again == wanted
+                and msgspec.structs.replace(then, position=facts.position, touches=facts.touches) == facts
+            ):
+                # Touches that were recorded meanwhile make nothing fresh that was not, and none is taken back: they are
+                # for what was not read. In a burst there are new ones whenever one looks.
+                need = msgspec.structs.replace(need, facts=then)
                 judged = await self._think(big, verdict.settle, need, findings.found, findings.stats, members)
                 return Answer(judged, facts.position, then.position, findings)
             wanted, facts = again, then

@@ -1,54 +1,57 @@
-"""`python -m tests.oracle [--seconds N] [--seed S]`: a long random run against the oracle.
+"""`python -m tests.oracle [--seconds N | --questions N] [--seed S]`: a long random run against the oracle.
 
-Prints how many of each verdict there were. Stops at the first false `fresh` and prints the seed and what was done since
-the entry was put. Exit status: 0, or 1 where an answer was false.
+Prints a table: mutation by dependency, with how many questions were asked in each cell and what was answered. Stops at
+the first false `fresh` and prints the seed and what was done since the entry was put. Exit status: 0, or 1 where an
+answer was false, or more of them than may be were needless.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
-import time
+import tempfile
 from random import SystemRandom
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.dirname(os.path.dirname(HERE))]
 
-from oracle_model import FALSE  # noqa: E402
-from oracle_run import Run, Wrong  # noqa: E402
-from support import Daemon  # noqa: E402
+import oracle_confined as confined  # noqa: E402
+from oracle_soak import Limits, soak  # noqa: E402
 
 
 def main() -> int:
     """Runs; gives the exit status."""
     options = argparse.ArgumentParser(prog="python -m tests.oracle", description="a random run against the oracle")
-    options.add_argument("--seconds", type=float, default=60.0, help="how long (%(default)s)")
+    options.add_argument("--seconds", type=float, help="how long (60, where --questions says nothing)")
+    options.add_argument("--questions", type=int, help="how many questions")
     options.add_argument("--seed", type=int, default=SystemRandom().randrange(1 << 32), help="else a random one")
+    options.add_argument("--dir", default=tempfile.gettempdir(), help="where the files lie (%(default)s)")
+    options.add_argument("--state", help="where the daemon's state lies (in memory, where that may be mounted)")
+    options.add_argument("--image", choices=("ext4", "xfs", "btrfs"), help="files in a new file system (as root)")
+    options.add_argument("--faults", type=int, default=400, help="rounds between faults (%(default)s; 0: none)")
     given = options.parse_args()
-    daemon = Daemon()
-    try:
-        daemon.start().scanned()
-        return _soak(daemon, given.seed, given.seconds)
-    finally:
-        daemon.close()
+    if given.image:
+        with confined.image(given.image) as path:
+            arguments = [*_without(sys.argv[1:], "--image"), "--dir", path]
+            return subprocess.run([sys.executable, "-m", "tests.oracle", *arguments], check=False).returncode
+    if not confined.inside():
+        confined.enter("tests.oracle", sys.argv[1:])
+    if given.seconds is None and given.questions is None:
+        given.seconds = 60.0
+    return soak(Limits(given.seconds, given.questions, given.faults), given.seed, given.dir, given.state)
 
 
-def _soak(daemon: Daemon, seed: int, seconds: float) -> int:
-    run = Run(daemon.rpc, os.path.join(daemon.root, "r"), os.path.join(daemon.outside, "o"), seed)
-    end = time.monotonic() + seconds
-    wrong = ""
-    try:
-        while not wrong and time.monotonic() < end:
-            run.step()
-    except Wrong as error:
-        wrong = str(error)
-    finally:
-        run.close()
-    counts = "".join(f"{count:>9} {what}\n" for what, count in sorted(run.counts.items()))
-    said = [step for step in run.steps if step.startswith(tuple(FALSE))]
-    sys.stdout.write(f"seed {seed}\n{counts}" + "".join(f"{each}\n" for each in [*said, wrong] if each))
-    return 1 if said or wrong else 0
+def _without(arguments: list[str], option: str) -> list[str]:
+    """Arguments without an option and its value."""
+    left = list(arguments)
+    for index, each in enumerate(left):
+        if each == option:
+            return left[:index] + left[index + 2 :]
+        if each.startswith(f"{option}="):
+            return left[:index] + left[index + 1 :]
+    return left
 
 
 if __name__ == "__main__":

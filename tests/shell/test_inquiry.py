@@ -119,6 +119,32 @@ def test_records_of_other_things_do_not_disturb_an_answer(desk: Desk, monkeypatc
     run(desk, work)
 
 
+def test_touches_that_are_recorded_all_the_time_disturb_no_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: `touches` among what must be as it was when all is read; both are unknown, `moving`."""
+
+    async def work() -> None:
+        for name in ("f", "g"):
+            (desk.root / name).write_text("one")
+        await desk.put("read", deps=["file:f"], as_of="put")
+        await desk.put("unproven", deps=["file:g"], fetched_at=desk.clocks.token(desk.store.head))
+        assert (await desk.judge("unproven")).why == "unproven"
+        ids = [desk.entry(key).id for key in ("read", "unproven")]
+        read = desk.inquiry.read
+
+        async def busy(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
+            await desk.write("file:g")
+            return await read(readings, timeout, **how)
+
+        monkeypatch.setattr(desk.inquiry, "read", busy)
+
+        answer = await desk.inquiry.judge(lambda view: {i: view.entry(i) for i in ids}, Question(), 60)
+
+        judged = [answer.judgements[i] for i in ids]
+        assert [(j.verdict, j.why) for j in judged] == [(Verdict.FRESH, "same"), (Verdict.DIRTY, "touched")]
+
+    run(desk, work)
+
+
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_what_is_derived_is_fresh_at_birth_and_can_be_replaced(desk: Desk, depth: int) -> None:
     async def work() -> None:
