@@ -21,6 +21,10 @@ def run() -> int:
         from provd.cli import main  # noqa: PLC0415  (it takes its time, and may be interrupted)
 
         return main()
+    except ImportError as missing:
+        again = "  next: provd version  # when it is installed again, or its checkout is whole"
+        sys.stderr.write(f"provd: its own code cannot be loaded: {missing}\n{again}\n")
+        return codes.REFUSED
     except KeyboardInterrupt:
         return codes.INTERRUPTED
 

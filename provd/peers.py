@@ -11,7 +11,7 @@ import functools
 import os
 import socket
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 _XUCRED: Final = 76
 """Bytes of macOS' struct xucred, which begins with a version and the user id (LOCAL_PEERCRED, level 0)."""
@@ -39,24 +39,32 @@ class Peer:
         """The same of this moment; `ended` where the process has."""
         if not hasattr(socket, "SO_PEERCRED"):
             return False
+        own = _own()
         try:
-            return _seen(*self._places) != _own()
+            for place, name in zip(self._places, own.names, strict=True):
+                if os.readlink(place) != name:
+                    return True
+            there = os.stat(self._places[1])  # ours by its name: another one may hang, and with it whoever looks
         except (FileNotFoundError, ProcessLookupError):  # a zombie has no namespace any more
             return ended
         except OSError:
             return True
+        return (there.st_dev, there.st_ino) != own.root
 
 
-def _seen(namespace: str, root: str) -> tuple[str, str, int, int]:
-    """Its namespace, and its root by name and by inode: each may be the same where the other is not."""
-    there = os.stat(root)
-    return os.readlink(namespace), os.readlink(root), there.st_dev, there.st_ino
+class _Own(NamedTuple):
+    """The names of a mount namespace and of a root, and the root's device and inode: each may be alike alone."""
+
+    names: tuple[str, str]
+    root: tuple[int, int]
 
 
 @functools.cache
-def _own() -> tuple[str, str, int, int]:
+def _own() -> _Own:
     """What this process sees itself, which moves nowhere while it serves."""
-    return _seen("/proc/self/ns/mnt", "/proc/self/root")
+    there = os.stat("/proc/self/root")
+    names = os.readlink("/proc/self/ns/mnt"), os.readlink("/proc/self/root")
+    return _Own(names, (there.st_dev, there.st_ino))
 
 
 def peer_of(sock: socket.socket) -> Peer:

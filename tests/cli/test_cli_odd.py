@@ -11,6 +11,8 @@ import pytest
 from real_cli import RealCli, cli
 from support import HANG
 
+from provd import __main__
+
 __all__ = ["cli"]
 
 _TURNING: Final = "k\u202ex".encode()
@@ -113,3 +115,17 @@ def test_a_word_of_any_bytes_is_shown_as_a_shell_takes_it(cli: RealCli) -> None:
     word = shown[shown.index("$'") : shown.rindex("'") + 1]
     assert subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True).stdout == _TURNING
     assert os.linesep not in word
+
+
+def test_code_that_is_not_whole_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in the middle of an upgrade, or in a checkout where git is at work. Broken: exit 1, which says dirty."""
+    monkeypatch.setitem(sys.modules, "provd.cli", None)
+    monkeypatch.setattr(sys, "argv", ["provd", "version"])
+
+    assert __main__.run() == 5
+
+    told = capsys.readouterr().err
+    assert told.startswith("provd: its own code cannot be loaded: ")
+    assert "\n  next: provd version  # " in told

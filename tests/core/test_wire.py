@@ -346,6 +346,13 @@ def test_quotes_alone_are_no_member(text: str) -> None:
     assert isinstance(wire.parse(text.encode()), Request)
 
 
+@pytest.mark.parametrize("sign", '"writes"')
+def test_each_sign_of_a_word_may_be_escaped(sign: str) -> None:
+    for escaped in (f"\\u{ord(sign):04x}", f"\\u{ord(sign):04X}"):
+        assert wire.may_declare('{"writes":['.replace(sign, escaped).encode())
+    assert not wire.may_declare('{"reads":['.replace(sign, f"\\u{ord(sign):04x}").encode())
+
+
 def test_no_more_of_a_line_is_looked_at_than_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of a million members holds up nobody: an object for each of them takes ten seconds."""
     looked: list[str] = []

@@ -202,3 +202,16 @@ def test_only_the_daemons_user_and_root_may_ask(monkeypatch: pytest.MonkeyPatch,
             assert service.started == []
 
     check(body)
+
+
+def test_another_root_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: a client whose root hangs stops the daemon when it connects."""
+    looked: list[str] = []
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        peer = peer_of(ours)
+        real = os.readlink
+        monkeypatch.setattr(os, "readlink", lambda path: "/elsewhere" if path.endswith("/root") else real(path))
+        monkeypatch.setattr(os, "stat", looked.append)
+        assert peer.foreign
+    assert looked == []

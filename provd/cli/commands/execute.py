@@ -321,7 +321,8 @@ def _tell(run: _Run) -> None:
         them = output.some(list(map(action.named, run.others)), _OTHERS)
         output.note(f"  others were at work ({them}), so none of it is kept as its doing: --write names what is")
     if not run.held.writes and len(run.changes.paths()) > _NAMED:
-        output.note(f"  more than {_NAMED} paths are not kept as its doing: say --write DIR for that")
+        output.note(f"  more than {_NAMED} paths are not kept as its doing, nor is it looked what rests on them:")
+        output.advise("provd ls --dirty  # what is; and --write DIR the next time, then it is told")
     if run.changes.foreign:
         output.warn(records.FOREIGN, hints.OWN_DAEMON)
     elif not run.changes.whole:

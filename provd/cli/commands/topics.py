@@ -88,7 +88,7 @@ lies in it or the root has other rules. A colon in a name: file:a:b.
 
   provd put api --value-file api.md --sums sums          # as it was read
   provd put conf --value none --dep file:my.conf --as-of-now    # its absence
-  provd put routes --value-file r --dep 'glob:src/**/*.py' --as-of-now
+  provd put routes --value-file r --dep 'glob:src/**/*.py' --fetched-at $c
   provd put plan --value-file p --dep object:svc:api --fetched-at $c
   provd put pi --value 3.14 --no-deps                    # rests on nothing
 """
