@@ -109,7 +109,7 @@ def _unreachable(path: str, error: OSError) -> ProvdUnreachable:
         errno.ECONNREFUSED: (f"no daemon: nobody listens at {path} any more", run_it, "stale"),
         errno.EAGAIN: (
             f"the daemon at {path} takes no new connections",
-            "it is overloaded or stopped: try again",
+            "provd status  # again in a moment: it is overloaded, or stopped",
             "busy",
         ),
         errno.EPERM: forbidden,

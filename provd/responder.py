@@ -99,10 +99,9 @@ class Responder:
                 stored = view.stored(entry_id)
             if there is not None and there.version == judged.entry.version:
                 if not (is_json(stored.value) and is_json(stored.meta)):
-                    raise errors.StoreDamaged(
-                        f"the value of {asked.key!r} is damaged in the store: it is no JSON",
-                        "provd forget KEY  # then put it anew",
-                    )
+                    what = f"the value of {asked.key!r} is damaged in the store: it is no JSON"
+                    self._store.note_damage(what)
+                    raise errors.StoreDamaged(what, "provd forget KEY  # then put it anew")
                 value = {} if stored.value is None else {"value": msgspec.Raw(stored.value)}
                 meta = {} if stored.meta is None else {"meta": msgspec.Raw(stored.meta)}
                 return verdict | value | meta | self._about(judged.entry, asked)

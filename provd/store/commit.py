@@ -283,13 +283,17 @@ class Store:
         with self.thread_view() as view:
             return view.head() >= head
 
+    def note_damage(self, what: str) -> None:
+        """Something that was read from it is not as it was written: told as all other damage is."""
+        self.environment.damaged = what
+
     def _told_as(self, error: BaseException) -> BaseException:
         """An error as it is told to who waits."""
         if not isinstance(error, (OSError, *DAMAGE)):
             return error
         told = full_or_unusable(error, self.environment.directory)
         if isinstance(told, errors.StoreDamaged):
-            self.environment.damaged = str(error)
+            self.note_damage(str(error))
         return told
 
     def _attempt(self, group: list[_Waiting]) -> tuple[list[_Outcome], int]:

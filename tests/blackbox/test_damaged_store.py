@@ -62,6 +62,7 @@ def test_a_value_that_is_no_json_is_told_and_the_rest_goes_on(daemon: Daemon) ->
         daemon.rpc("entry.get", key="b", scope="s")
     assert (told.value.code, "'b'" in told.value.message) == ("store.damaged", True)
     assert told.value.hint.startswith("provd forget KEY")
+    assert "the value of 'b'" in daemon.rpc("daemon.status")["store"]["damaged"]
     page = daemon.rpc("entry.export", scope="s")
     assert _keys(page) == ["a", "c"]
     assert [(one["key"], one["why"]) for one in page["left_out"]] == [("b", "it is damaged in the store")]

@@ -47,7 +47,7 @@ def socket(facts: Facts) -> Iterator[Result]:
         return
     code = f"socket.{absence.kind if absence.kind in _KINDS else 'other'}"
     ways = [way for way in absence.hint.split("\n") if not way.startswith(steps.MORE)]  # this is it
-    hint = steps.ways(*ways) or _LOG
+    hint = steps.pasteable(steps.ways(*ways), "provd start") or _LOG  # not doctor again
     why = ""
     if absence.kind == "stale":
         hint = _STALE
