@@ -42,7 +42,7 @@ bool false_fresh, false_alarm;
 #else
 #define VERSION_AT_CLOCK (STOOD && of_log == log -> now.version : NOWHERE)
 #endif
-#ifdef LIMIT_VERSION_OF_A_LOST_LOG
+#ifdef NO_LATER_NUMBERS
 #define TOLD_HERE 1
 #else
 #define TOLD_HERE (of_log == log)
