@@ -102,7 +102,7 @@ class Store:
     def begin_anew(self, trouble: str) -> None:
         """Before `start`: sets the store aside, where what a start needs of it is damaged, and begins a new one."""
         self.environment.begin_anew(trouble)
-        self.head = self._written = 0
+        self._take_up()
 
     @property
     def damaged(self) -> str | None:

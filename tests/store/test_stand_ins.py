@@ -286,7 +286,7 @@ def test_a_store_whose_log_does_not_end_at_its_head_is_set_aside(tmp_path: Any) 
         damage(store, "meta", b"head", b"0")
     with opened(directory) as store:
         assert store.environment.set_aside is not None
-        assert store.run(appending("new")) == 1
+        assert store.run(appending("new")) == store.head
 
 
 def test_a_head_that_is_damaged_while_the_store_is_open_is_told_as_that(tmp_path: Any) -> None:
@@ -322,5 +322,5 @@ def test_a_store_without_what_a_start_needs_is_set_aside(tmp_path: Any, table: s
         damage(store, table, key, bad)
     with opened(directory) as store:
         assert store.environment.set_aside is not None
-        assert (store.head, store.log_id != log) == (0, True)
-        assert store.run(appending("new")) == 1
+        assert (store.head > 10**12, store.log_id != log) == (True, True)
+        assert store.run(appending("new")) == store.head

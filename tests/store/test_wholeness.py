@@ -33,7 +33,7 @@ def test_a_store_that_was_cut_short_is_set_aside(tmp_path: Path, left: float) ->
 
     assert done.returncode == 0, done
     aside, head = done.stdout.split()
-    assert head == "0"
+    assert int(head) > 10**12, "a new log"
     assert os.path.exists(os.path.join(aside, "data.mdb"))
 
 
