@@ -8,7 +8,6 @@ on its way is forgotten: it may be there or not.
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 import threading
 from collections import Counter
@@ -16,11 +15,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from crash_ground import Device
-from crash_ledger import Asked, Ledger, LedgerRpc, objects_of
-from oracle_place import Place
+from crash_ledger import Asked, objects_of
+from crash_place import KEPT, Crashing, Ends, photograph
 from oracle_run import PATIENCE_MS, Run, Wrong
 from oracle_table import Finding
-from support import HANG, Daemon, RpcError, StartError, records_since
+from support import HANG, RpcError, StartError, records_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,8 +44,6 @@ POINTS: Final = (
 """Where a daemon can be told to kill itself, but for migration, which has its own lives."""
 CRASHED: Final = "a crash"
 """The row of the table for what a crash changed."""
-KEPT: Final = 1000
-"""Records that a world with retention keeps."""
 _PLAIN, _CHAINED = 50, 14
 _LONGEST: Final = 0.03
 """Seconds that a crash comes after the request that it was drawn for, at most."""
@@ -56,41 +53,6 @@ _ONCE: Final = ("start.", "trim.")
 _PASSES: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 _SYNCED: Final = 0.1
 _ALL_WAYS: Final = ("log", "auto", "content", "auto")
-
-
-class Crashing(Daemon):
-    """A daemon whose state and root lie on a ground, and whose socket and log do not."""
-
-    def __init__(self, ground: Ground, *, trims: bool) -> None:
-        super().__init__(state=os.path.join(ground.path, "state"), roots=[os.path.join(ground.path, "root")])
-        self.ledger = Ledger()
-        os.mkdir(self.roots[0])
-        if trims:
-            self.env["PROVD_CONFIG"] = os.path.join(self.home, "config.toml")
-            with open(self.env["PROVD_CONFIG"], "w", encoding="utf-8") as file:
-                file.write(f"[log]\nmax_records = {KEPT}\n")
-
-    def connect(self) -> LedgerRpc:
-        """A connection that is written down."""
-        rpc = LedgerRpc(self.socket, self.ledger)
-        self._connections.append(rpc)
-        return rpc
-
-
-class Ends(Place):
-    """A place whose file system may go down: then nobody stores through a mapping, which would end this process."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.storing = threading.Lock()
-        self.down = False
-
-    def act(self, name: str) -> bool:
-        """Does one thing; false where nothing was done."""
-        if "mapp" not in name:
-            return super().act(name)
-        with self.storing:
-            return not self.down and super().act(name)
 
 
 class World:
@@ -143,7 +105,7 @@ class World:
         self._end()
         self.crashes[f"{way} {point}, not reached" if missed else f"{way} {point}".strip()] += 1
         self.ground.back()
-        now = _photograph(self.ground.path)
+        now = photograph(self.ground.path)
         for path, (status, content) in self._seen.items():
             there = now.get(path)
             self.counts["files lost or older"] += there is None or there[1] != content
@@ -203,7 +165,7 @@ class World:
             if way == "copy":
                 self._until = len(self.daemon.ledger.acknowledged)
             self._begun.set()
-            self._seen = _photograph(self.ground.path)
+            self._seen = photograph(self.ground.path)
             with self.place.storing:
                 self.place.down = True
                 self.ground.lose_power(way)
@@ -365,27 +327,6 @@ class World:
 def _changed(before: dict[str, Look], look: Any) -> Iterable[str]:
     """The dependencies that are not what they were when somebody looked last."""
     return [name for name, was in before.items() if look(name).digest != was.digest]
-
-
-def _photograph(path: str) -> dict[str, tuple[tuple[int, ...], bytes]]:
-    """Each file below, but for the store's: what a stat says of it, and what is in it."""
-    found: dict[str, tuple[tuple[int, ...], bytes]] = {}
-    for directory, names, files in os.walk(path):
-        if "state" in names:
-            names.remove("state")
-        for name in files:
-            member = os.path.join(directory, name)
-            try:
-                descriptor = os.open(member, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-            except OSError:
-                continue
-            try:
-                status = os.fstat(descriptor)
-                told = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                found[member] = (told, os.read(descriptor, 1 << 20) if stat.S_ISREG(status.st_mode) else b"")
-            finally:
-                os.close(descriptor)
-    return found
 
 
 def _number(asked: Asked) -> int:

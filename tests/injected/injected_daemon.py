@@ -28,14 +28,25 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = "provd"
 _LEFT_ALONE: Final = ("provd.cli", "provd.core", "provd.services", "provd.faults", "provd.__main__")
+
+
+def _words(*lines: str) -> list[str]:
+    return [word for line in lines for word in line.split()]
+
+
 _SYSTEM: Final = frozenset(
-    "open read pread write pwrite stat lstat fstat listdir scandir readlink statvfs fsync unlink rename mkdir makedirs "
-    "chmod fchmod posix_fallocate ftruncate pipe2 eventfd getpriority exists lexists isdir getsize islink".split()
+    _words(
+        "open read pread write pwrite stat lstat fstat listdir scandir readlink statvfs fsync unlink rename mkdir makedirs",
+        "chmod fchmod posix_fallocate ftruncate pipe2",
+        "eventfd getpriority exists lexists isdir getsize islink",
+    )
 )
 _MODULES: Final = ("os", "fcntl", "select", "mmap", "termios", "resource")
 _LMDB: Final = frozenset(
-    "begin get put delete cursor set_range set_key next prev first last open_db commit copy stat info iternext pop "
-    "set_key_dup set_range_dup next_nodup replace putmulti getmulti drop sync".split()
+    _words(
+        "begin get put delete cursor set_range set_key next prev first last open_db commit copy stat info iternext pop",
+        "set_key_dup set_range_dup next_nodup replace putmulti getmulti drop sync",
+    )
 )
 _LMDB_MODULES: Final = "provd.store."
 _RUNTIME: Final = frozenset({"threading.Thread", "self._transport.write", "self._loop.call_soon_threadsafe"})
@@ -49,6 +60,7 @@ ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
 
 _state: dict[str, Any] = {"site": "", "error": "", "left": 0, "fired": False}
 _passed: Counter[str] = Counter()
+_known: set[str] = set()
 
 
 def visit(site: str) -> None:
@@ -58,7 +70,8 @@ def visit(site: str) -> None:
         _state["left"] -= 1
         if not _state["left"]:
             _state["fired"] = True
-            raise ERRORS[_state["error"]]()
+            error = ERRORS[_state["error"]]()
+            raise error
 
 
 async def passing(site: str, awaited: Awaitable[Any]) -> Any:
@@ -116,7 +129,9 @@ class _Rewriter(ast.NodeTransformer):
         return ""
 
     def _call(self, name: str, node: ast.expr, kind: str, inner: ast.expr) -> ast.expr:
-        site = ast.Constant(f"{self._path}:{node.lineno}:{node.col_offset}:{kind}")
+        name_of = f"{self._path}:{node.lineno}:{node.col_offset}:{kind}"
+        _known.add(name_of)
+        site = ast.Constant(name_of)
         made = ast.Call(ast.Name(name, ast.Load()), [site, inner], [])
         return ast.fix_missing_locations(ast.copy_location(made, inner))
 
@@ -168,6 +183,8 @@ def _control(path: str) -> None:
 def _told(asked: dict[str, Any]) -> Any:
     if "passed" in asked:
         return dict(_passed)
+    if "known" in asked:
+        return sorted(_known)
     fired = _state["fired"]
     _state.update(site=asked["arm"], error=asked["error"], left=asked["nth"], fired=False)
     return fired

@@ -30,7 +30,7 @@ DEPS: Final = {
     "glob": "glob:d/*",
     "tree": "tree:d",
 }
-_WRITTEN: Final = ("f", "d/new", "none", "moved")
+_WRITTEN: Final = ("f", "d/new", "none", "moved", "made/below/file", "made/e")
 """Each file that a scene changes, by its name afterwards."""
 
 
@@ -79,7 +79,9 @@ class Scene:
         self._daemon = daemon
         self.root = os.path.join(daemon.root, f"w{number}")
         self._object = f"object:o{number}"
-        self._rpc = daemon.connect()
+        self._rpc, self._listener = daemon.connect(), daemon.connect()
+        self._listens = False
+        self._alive = daemon.process
         self._made: dict[str, str] = {}
         self.refused: list[str] = []
         self._versions: dict[str, int] = {}
@@ -99,6 +101,9 @@ class Scene:
 
     def play(self) -> None:
         """Changes files, asks, puts and acts; each request is answered. Raises Fault."""
+        with self._may_be_refused():
+            self._listener("log.subscribe")
+            self._listens = True
         self._changes()
         for verify in ("auto", "log", "content"):
             self._ask(verify)
@@ -110,8 +115,18 @@ class Scene:
         with self._may_be_refused():
             self._put(self._client(), "now", deps=[{"dep": "tree:d"}], as_of="put")
         self._act()
+        far = os.path.join(self._daemon.outside, os.path.basename(self.root))
+        os.makedirs(os.path.join(far, "d"), exist_ok=True)
         for method, params in (
             ("log.since", {"clock": self.clock}),
+            ("root.add", {"path": far}),
+            ("root.remove", {"path": far}),
+            ("deps.check", {"deps": [{"dep": "file:kept", "digest": self._made["same"]}], "root": self.root}),
+            ("deps.snapshot", {"deps": ["file:kept", "tree:d"], "root": self.root}),
+            ("entry.export", {"root": self.root}),
+            ("entry.forget", {"key": "no such key", "root": self.root}),
+            ("action.record", {"writes": [f"{self._object}-other"], "root": self.root}),
+            ("daemon.audit", {}),
             ("entry.list", {"root": self.root}),
             ("entry.get", {"key": "same", "root": self.root}),
             ("entry.revalidate", {"key": "same", "root": self.root}),
@@ -127,6 +142,9 @@ class Scene:
         self._write("none", b"there")
         os.rename(os.path.join(self.root, "going"), os.path.join(self.root, "moved"))
         os.unlink(os.path.join(self.root, "d/old"))
+        os.makedirs(os.path.join(self.root, "made/below"))
+        self._write("made/below/file", b"deep")
+        os.rename(os.path.join(self.root, "d/e"), os.path.join(self.root, "made/e"))
 
     def _act(self) -> None:
         self._object_doubtful = True
@@ -167,6 +185,25 @@ class Scene:
             if got.get("version") != version:
                 raise Fault(f"{key} was acknowledged as {version}, is {got}")
         self._logged()
+        if self._listens and self._alive == self._daemon.process:
+            self._told()
+
+    def _told(self) -> None:
+        """Who listens was told every record, or that he was not, or was cut off."""
+        head = self._rpc("action.record", writes=["object:last"])["seq"]
+        numbers: list[int] = []
+        try:
+            while not numbers or numbers[-1] < head:
+                note = self._listener.note()
+                if note["method"] == "log.lost":
+                    return
+                numbers.append(note["params"]["seq"])
+        except TimeoutError as error:
+            raise Fault(f"who listens was told {numbers[-1:]} of {head}, and nothing more") from error
+        except ConnectionError:
+            return
+        if numbers != list(range(numbers[0], head + 1)):
+            raise Fault(f"who listens was told of a hole: {numbers}")
 
     def _logged(self) -> None:
         """Who is told that nothing is missing misses nothing."""

@@ -1,8 +1,8 @@
 """`python -m tests.injected.injections [--sites N] [--seed S]`: each await and each call of the daemon fails once.
 
 A scene is played once to learn which sites it passes; then once for each of them and each error that it can raise.
-Sites that are passed while the daemon starts fail there. Prints a table. Exit status: 0, or 1 where an answer was false,
-a client waited for ever, something acknowledged was lost, or the log was silent.
+Sites that are passed while the daemon starts fail there. Prints what came of it. Exit status: 0, or 1 where an answer
+was false, a client waited for ever, something acknowledged was lost, or the log was silent.
 """
 
 from __future__ import annotations
@@ -31,16 +31,25 @@ class Trial:
         self.daemon = Injected()
         self.counts: Counter[str] = Counter()
         self.found: list[str] = []
+        self.known: list[str] = []
+        """All sites, passed or not."""
         self._number = 0
 
     def passed(self) -> tuple[dict[str, int], dict[str, int]]:
         """How often each site is passed while it starts, and while a scene is played."""
         self._up()
         before = self.daemon.tell(passed=True)
-        self._scene().play()
+        scene = self._scene()
+        scene.play()
+        if scene.refused:
+            raise Fault(f"refused though nothing failed: {scene.refused}")
+        scene.end()
         after = self.daemon.tell(passed=True)
+        self.known = self.daemon.tell(known=True)
         self.daemon.stop()
-        return before, {site: count - before.get(site, 0) for site, count in after.items() if count > before.get(site, 0)}
+        return before, {
+            site: count - before.get(site, 0) for site, count in after.items() if count > before.get(site, 0)
+        }
 
     def fail(self, site: str, error: str, nth: int) -> None:
         """One scene while this fails."""
@@ -117,12 +126,16 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.injected.injections", description="each call fails once")
     options.add_argument("--sites", type=int, help="as many of them, drawn at random (all)")
     options.add_argument("--when", choices=("play", "start", "both"), default="both", help="(%(default)s)")
+    options.add_argument("--list", action="store_true", help="only name the sites that are never passed")
     options.add_argument("--only", default="", help="those whose name has this")
     options.add_argument("--seed", type=int, default=SystemRandom().randrange(1 << 32), help="else a random one")
     given = options.parse_args()
     random, trial, out = Random(given.seed), Trial(), sys.stdout.write
     try:
         starting, playing = trial.passed()
+        if given.list:
+            out("".join(f"{site}\n" for site in trial.known if site not in playing and site not in starting))
+            return 0
         plan = [(site, error, count) for site, count in playing.items() for error in _ERRORS[site.rpartition(":")[2]]]
         plan += [(site, error, 0) for site in starting for error in _ERRORS[site.rpartition(":")[2]]]
         when = {"play": (True,), "start": (False,), "both": (True, False)}[given.when]
@@ -138,7 +151,9 @@ def main() -> int:
         trial.daemon.close()
     for each in trial.found:
         out(f"{each}\n")
-    out(f"{len(playing)} sites passed in a scene, {len(starting)} in a start; {len(plan)} failures, seed {given.seed}\n")
+    out(
+        f"{len(playing)} sites passed in a scene, {len(starting)} in a start; {len(plan)} failures, seed {given.seed}\n"
+    )
     out(", ".join(f"{name}: {count}" for name, count in sorted(trial.counts.items())) + "\n")
     return 1 if trial.found else 0
 
