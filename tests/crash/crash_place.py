@@ -19,10 +19,11 @@ KEPT: Final = 1000
 
 
 class Crashing(Daemon):
-    """A daemon whose state and root lie on a ground, and whose socket and log do not."""
+    """A daemon whose root lies on a ground, and its state too unless it `stays`; its socket and its log do not."""
 
-    def __init__(self, ground: Ground, *, trims: bool) -> None:
-        super().__init__(state=os.path.join(ground.path, "state"), roots=[os.path.join(ground.path, "root")])
+    def __init__(self, ground: Ground, *, trims: bool, stays: bool) -> None:
+        state = None if stays else os.path.join(ground.path, "state")
+        super().__init__(state=state, roots=[os.path.join(ground.path, "root")])
         self.ledger = Ledger()
         os.mkdir(self.roots[0])
         if trims:

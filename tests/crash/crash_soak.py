@@ -20,7 +20,9 @@ from oracle_table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LIVES: Final = 20
+_ODD: Final = 0.4
+"""The share of worlds whose daemon lies elsewhere and stays, or whose log is trimmed."""
+_LIVES: Final = 10
 """Crashes of one world."""
 GROUNDS: Final = (*MAKERS, "directory", "migration")
 
@@ -53,7 +55,8 @@ def soak(plan: Plan) -> int:
                 crashes[f"migration of {name}", point] += 1
             continue
         with _ground(kind, plan.directory) as ground:
-            world = World(ground, plan.seed + number, trims=kind == "directory" and random.random() < 0.5)
+            device, odd = kind in MAKERS, random.random() < _ODD
+            world = World(ground, plan.seed + number, trims=odd and not device, stays=odd and device)
             try:
                 _live(world, lives, random)
             except (Wrong, AssertionError) as error:
@@ -62,6 +65,7 @@ def soak(plan: Plan) -> int:
             finally:
                 crashes.update({(kind, way): count for way, count in world.crashes.items()})
                 counts += world.counts
+                counts.update({name: n for name, n in world.run.tally.items() if name.startswith("by ")})
                 _add(table, world.run.table)
                 world.close()
     out = sys.stdout.write

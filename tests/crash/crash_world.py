@@ -51,6 +51,7 @@ _REQUESTS: Final = (10, 30, 60, 120, 240)
 _ONCE: Final = ("start.", "trim.")
 """Points that a daemon seldom passes twice."""
 _PASSES: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
+_NEEDLESS: Final = (Finding.FALSE_DIRTY, Finding.NEEDLESS, Finding.WRONG_EVIDENCE)
 _SYNCED: Final = 0.1
 _ALL_WAYS: Final = ("log", "auto", "content", "auto")
 
@@ -58,10 +59,10 @@ _ALL_WAYS: Final = ("log", "auto", "content", "auto")
 class World:
     """Directories, a daemon and an oracle; `crash` is one life of the daemon and what is said after it."""
 
-    def __init__(self, ground: Ground, seed: int, *, trims: bool = False) -> None:
-        self.ground, self.seed, self.trims = ground, seed, trims
+    def __init__(self, ground: Ground, seed: int, *, trims: bool = False, stays: bool = False) -> None:
+        self.ground, self.seed, self.trims, self.stays = ground, seed, trims, stays
         self.random = Random(seed)
-        self.daemon = Crashing(ground, trims=trims)
+        self.daemon = Crashing(ground, trims=trims, stays=stays)
         self.crashes: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self._known: dict[int, Json] = {}
@@ -74,11 +75,11 @@ class World:
 
     def begin(self) -> None:
         """The first daemon, and a first load that everything rests on."""
-        self.daemon.start().scanned()
         path = self.ground.path
         root, outside = os.path.join(path, "root", "r"), os.path.join(path, "outside")
         self.place = Ends(path, root, outside, self.random, mounts=False, bars=False)
         self.ground.sync()
+        self.daemon.start().scanned()  # after the sync: its own files are durable by its own doing
         self.run = Run(self.daemon, self.place, self.seed, _PLAIN, _CHAINED)
         rpc = self.run.rpcs[0]
         self._first = rpc("log.clock")["clock"]
@@ -103,15 +104,14 @@ class World:
             self._load(way, point)
         missed = point and self._down.is_set()
         self._end()
-        self.crashes[f"{way} {point}, not reached" if missed else f"{way} {point}".strip()] += 1
+        said = ", not reached" if missed else ", the daemon stays" if self.stays else ""
+        self.crashes[f"{way} {point}".strip() + said] += 1
         self.ground.back()
         now = photograph(self.ground.path)
         for path, (status, content) in self._seen.items():
             there = now.get(path)
             self.counts["files lost or older"] += there is None or there[1] != content
-            self.counts["of these under an equal stat"] += (
-                there is not None and there[0] == status and there[1] != content
-            )
+            self.counts["old under an equal stat"] += there is not None and there[0] == status and there[1] != content
         self._seen = {}
         for _ in range(self.random.choice((0, 0, 2)) if way in {"kill", "point"} else 0):
             self.place.nudge = lambda: None
@@ -162,7 +162,7 @@ class World:
         """The crash, in a thread of its own, while the load goes on."""
         if isinstance(self.ground, Device):
             self._shelf = list(self.run._shelf)
-            if way == "copy":
+            if way == "copy" and not self.stays:
                 self._until = len(self.daemon.ledger.acknowledged)
             self._begun.set()
             self._seen = photograph(self.ground.path)
@@ -192,19 +192,37 @@ class World:
             return False
 
     def _end(self) -> None:
-        """Nothing of that life goes on."""
-        self.daemon.kill9()
+        """Nothing of that life goes on, but for a daemon that lies elsewhere."""
+        if self.stays:
+            self._let_go()
+        else:
+            self.daemon.kill9()
         self.place.close()
+        for finding in _NEEDLESS:  # what was said of a file system that was down is not compared with its cache
+            self.counts[f"{finding} while it was down"] += self.run.table.total.pop(finding, 0)
         self.place.down = False
         if self._until == 1 << 60:
             self._until = len(self.daemon.ledger.acknowledged)
         if isinstance(self.ground, Device):
             self.run._shelf = self._shelf
 
+    def _let_go(self) -> None:
+        """The clients go; what they held has failed when that is recorded."""
+        declaring = self.run.declaring
+        held = dict(declaring._held)
+        self.daemon.disconnect()
+        rpc = self.daemon.connect()
+        while set(held) & {action["id"] for action in rpc("action.list")["actions"]}:
+            pass
+        for number, (_, objects) in held.items():
+            declaring._ended(number, objects, written=True)
+        declaring._held.clear()
+
     # -- what must be there
 
     def _come_back(self) -> None:
-        self.daemon.start()
+        if not self.stays:
+            self.daemon.start()
         if self.random.random() < 0.5:
             self.daemon.scanned()
         self._take_up()
@@ -219,7 +237,8 @@ class World:
         self._stand(certain, doubtful)
         stray = self._actions(certain, doubtful)
         self._forget_doubtful(doubtful, stray)
-        run.declaring.restarted()
+        if not self.stays:
+            run.declaring.restarted()
         self._verdicts()
         ledger.clear()
         self._until = 0
@@ -319,7 +338,7 @@ class World:
                 how["revalidate"] = False
             for key in keys:
                 run._judge(key, told["verdicts"][key], how, eyes)
-        for finding in (Finding.FALSE_DIRTY, Finding.NEEDLESS, Finding.WRONG_EVIDENCE):
+        for finding in _NEEDLESS:
             assert not run.table.total[finding], run.found[-1]
         self.counts["verdicts"] += len(keys) * len(_ALL_WAYS)
 

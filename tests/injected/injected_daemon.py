@@ -36,8 +36,8 @@ def _words(*lines: str) -> list[str]:
 
 _SYSTEM: Final = frozenset(
     _words(
-        "open read pread write pwrite stat lstat fstat listdir scandir readlink statvfs fsync unlink rename mkdir makedirs",
-        "chmod fchmod posix_fallocate ftruncate pipe2",
+        "open read pread write pwrite stat lstat fstat listdir scandir readlink statvfs fsync unlink rename",
+        "mkdir makedirs chmod fchmod posix_fallocate ftruncate pipe2",
         "eventfd getpriority exists lexists isdir getsize islink",
     )
 )
