@@ -49,7 +49,12 @@ _LMDB: Final = frozenset(
     )
 )
 _LMDB_MODULES: Final = "provd.store."
-_RUNTIME: Final = frozenset({"threading.Thread", "self._transport.write", "self._loop.call_soon_threadsafe"})
+_OTHERS: Final = {
+    "threading.Thread": "thread",
+    "self._transport.write": "memory",
+    "self._loop.call_soon_threadsafe": "memory",
+}
+"""Other calls that are sites, and of which kind."""
 
 ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
     "os": lambda: OSError(errno.EIO, "injected"),
@@ -119,8 +124,8 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(base, ast.Name) and base.id in _MODULES:
             return "os" if base.id != "os" or function.attr in _SYSTEM else ""
         words = ast.unparse(function)
-        if words in _RUNTIME:
-            return "runtime"
+        if words in _OTHERS:
+            return _OTHERS[words]
         if words in {"lmdb.open", "faults.point"}:
             return "lmdb" if self._lmdb else ""
         words = words.removesuffix(function.attr)

@@ -21,7 +21,14 @@ sys.path[:0] = [HERE, TESTS, os.path.dirname(TESTS)]
 from injected_scene import Fault, Injected, Scene  # noqa: E402
 from support import RpcError, StartError  # noqa: E402
 
-_ERRORS = {"os": ("os", "memory"), "lmdb": ("lmdb", "memory"), "await": ("runtime", "os"), "runtime": ("runtime",)}
+_ERRORS = {
+    "os": ("os", "memory"),
+    "lmdb": ("lmdb", "memory"),
+    "await": ("runtime", "os"),
+    "thread": ("runtime",),
+    "memory": ("memory",),
+}
+"""What each kind of site can raise."""
 
 
 class Trial:
