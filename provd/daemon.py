@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from provd import places
+from provd import faults, places
 from provd.core import errors, records
 from provd.disk import Directory, ignore_lease_breaks, real_directory
 from provd.lockfile import BoundSocket, StateDirectory
@@ -51,6 +51,7 @@ def main(settings: Settings, *, bound: bool) -> None:
     _come_first()
     ignore_lease_breaks()
     directory = StateDirectory(settings.state)
+    faults.point("start.locked")
     try:
         # The writer's Python is short; without this it would hold the interpreter for 5 ms against every question.
         sys.setswitchinterval(0.0005)
@@ -62,9 +63,11 @@ def main(settings: Settings, *, bound: bool) -> None:
             except errors.StoreDamaged as e:  # else no start would ever come further
                 store.begin_anew(e.message)
                 run = begin_run(store, settings)
+            faults.point("start.begun")
             tenure = Tenure(directory, store)
             listening = BoundSocket(settings.socket, directory)
             directory.note_socket(settings.socket)
+            faults.point("start.bound")
             try:
                 _event_loop(_serve(lambda: Running(settings, store, run, notifier, tenure, bound=bound), listening))
             finally:

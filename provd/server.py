@@ -269,6 +269,9 @@ class Connection(asyncio.Protocol):
     def _served(self, task: asyncio.Task[None], size: int) -> None:
         self.tasks.discard(task)
         self._in_work -= size
+        if not task.cancelled() and (fault := task.exception()) is not None:  # who waits for that answer must not wait
+            log.error("a request was not answered: its client is cut off", pid=self.peer.pid, error=repr(fault))
+            self.close()
         self._begin()
         few = self.waiting <= _MAX_IN_FLIGHT // 2 and self._in_work <= _MAX_IN_FLIGHT_BYTES // 2
         if self._paused and few and not self.gone:

@@ -71,10 +71,18 @@ class Rpc:
 
     def send(self, method: str, **params: Json) -> int:
         """Sends without waiting: `answer(id)` takes the answer."""
-        number = next(self._ids)
+        number = self.next_id()
+        self.send_as(number, method, params)
+        return number
+
+    def next_id(self) -> int:
+        """An id that no request of this connection had."""
+        return next(self._ids)
+
+    def send_as(self, number: int, method: str, params: Mapping[str, Json]) -> None:
+        """Sends under this id."""
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         self.sock.sendall(json.dumps(request).encode() + b"\n")
-        return number
 
     def line(self) -> Json:
         """The next line, whatever it is. Raises ConnectionError at the end of the stream."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 import msgspec
 
+from provd import faults
 from provd.core import clock, packing, records
 from provd.core.dependency import PATH_KINDS, PATTERN_KINDS, Dependency, Kind, Member, above, base, touches
 from provd.core.entry import Entry, EntryId, Kept
@@ -219,6 +220,8 @@ class Writer(View):
             self._forget_paths(position, record)
             self._delete("log", clock.key(position))
             gone += 1
+        if gone:
+            faults.point("trim.cut")
         return gone
 
     # entries

@@ -42,6 +42,8 @@ def _store(place: Place) -> None:
     if not place.mappings:
         _map(place)
         place.nudge()
+    if not place.mappings:  # the file is empty, as a crash may leave it
+        return
     number = place.random.randrange(len(place.mappings))
     place.touched.add(place.mapped[number])
     place.mappings[number][:1] = place.letter()
@@ -53,6 +55,8 @@ def _store(place: Place) -> None:
 def _unmapped(place: Place) -> None:
     if not place.mappings:
         _map(place)
+    if not place.mappings:
+        return
     number = _unmap(place)
     place.touched.add(number)
 

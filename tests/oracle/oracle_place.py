@@ -186,6 +186,7 @@ class Place:
             os.close(self.barred)
             self.barred = -1
         self.mappings.clear()
+        self.mapped.clear()
         self.descriptors.clear()
         for path in filter(None, (self.mounted, *self.bound)):
             with contextlib.suppress(OSError):

@@ -107,6 +107,22 @@ def test_a_handler_that_crashes_is_an_internal_error_and_the_connection_goes_on(
     check(body)
 
 
+def test_a_client_that_cannot_even_be_told_of_a_fault_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: the task ends with its error, and nobody ever answers."""
+
+    def failure(*_: object) -> bytes:
+        raise MemoryError
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        monkeypatch.setattr(wire, "failure", failure)
+        client.send("crash", id=1)
+        assert await client.line() is None
+        assert (await (await service.client()).ask("m"))["result"] == "m"
+
+    check(body)
+
+
 def test_a_notification_is_carried_out_and_never_answered() -> None:
     async def body(service: Service) -> None:
         client = await service.client()

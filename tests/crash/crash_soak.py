@@ -1,0 +1,104 @@
+"""Many crashes in many worlds, and the report."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import time
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from crash_ground import MAKERS, Device, Ground, new_device, new_directory
+from crash_migration import POINTS as MIGRATING
+from crash_migration import migration_killed
+from crash_world import CRASHED, POINTS, World
+from oracle_run import Wrong
+from oracle_table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ODD: Final = 0.4
+"""The share of worlds whose daemon lies elsewhere and stays, or whose log is trimmed."""
+_LIVES: Final = 10
+"""Crashes of one world."""
+GROUNDS: Final = (*MAKERS, "directory", "migration")
+
+
+class Plan(NamedTuple):
+    """How many crashes, on which grounds, from which seed, and where their files lie."""
+
+    crashes: int
+    grounds: list[str]
+    seed: int
+    directory: str
+
+
+def soak(plan: Plan) -> int:
+    """Crashes and prints; 0, or 1 where something was lost or false."""
+    random, begun = Random(plan.seed), time.monotonic()
+    crashes: Counter[tuple[str, str]] = Counter()
+    counts: Counter[str] = Counter()
+    table = Table({})
+    wrong = ""
+    left = plan.crashes
+    for number, kind in enumerate(itertools.cycle(plan.grounds)):
+        lives = min(left, _LIVES, -(-plan.crashes // len(plan.grounds)))
+        if not lives or wrong:
+            break
+        left -= lives
+        if kind == "migration":
+            for _ in range(lives):
+                name, point = migration_killed(random)
+                crashes[f"migration of {name}", point] += 1
+            continue
+        with _ground(kind, plan.directory) as ground:
+            device, odd = kind in MAKERS, random.random() < _ODD
+            world = World(ground, plan.seed + number, trims=odd and not device, stays=odd and device)
+            try:
+                _live(world, lives, random)
+            except (Wrong, AssertionError) as error:
+                wrong = f"{type(error).__name__}: {error}\nworld {number} on {kind}, {world.crashes}"
+                wrong += f"\n{world.daemon.said()[-3000:]}"
+            finally:
+                crashes.update({(kind, way): count for way, count in world.crashes.items()})
+                counts += world.counts
+                counts.update({name: n for name, n in world.run.tally.items() if name.startswith("by ")})
+                _add(table, world.run.table)
+                world.close()
+    out = sys.stdout.write
+    out(f"{table.text().partition(chr(10) + 'cells under')[0]}\n\n")
+    for (kind, way), count in sorted(crashes.items()):
+        out(f"{kind}, {way}: {count}\n")
+    out(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())) + "\n")
+    out(f"seed {plan.seed}: {crashes.total()} crashes, {time.monotonic() - begun:.0f} s\n")
+    faults = table.faults()
+    for each in (*faults, wrong):
+        out(f"{each}\n" if each else "")
+    return 1 if faults or wrong else 0
+
+
+def _live(world: World, lives: int, random: Random) -> None:
+    world.begin()
+    for _ in range(lives):
+        way = random.choice(world.ground.ways)
+        world.crash(way, random.choice(POINTS) if way == "point" else "")
+        assert "Traceback" not in world.daemon.said(), "a fault of its own"
+
+
+@contextlib.contextmanager
+def _ground(kind: str, directory: str) -> Iterator[Device | Ground]:
+    with new_device(kind, directory) if kind in MAKERS else new_directory(directory) as ground:
+        yield ground
+
+
+def _add(table: Table, more: Table) -> None:
+    """What a crash changed stays apart, all else is one row."""
+    table.total += more.total
+    for (mutation, kind), counter in more.cells.items():
+        table.cells[mutation if mutation == CRASHED else "(other)", kind] += counter
+
+
+__all__ = ["GROUNDS", "MIGRATING", "Plan", "soak"]
