@@ -11,12 +11,11 @@ import json
 import os
 import select
 import socket
-import struct
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from provd import places
+from provd import farend, places
 from provd.hello import PROTOCOL, WirePath, is_hello, local_path, wire_path
 from provd.reach import ProvdUnreachable, Silent, connect, runs, stranger
 
@@ -146,9 +145,7 @@ class Client:
         """The process that listens, as the system tells it: 0 where it is out of sight, None where it is not told."""
         if not hasattr(socket, "SO_PEERCRED"):
             return None
-        told = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        pid: int = struct.unpack("3i", told)[0]
-        return pid
+        return farend.who(self._socket)[0]
 
     def wait_closed(self) -> None:
         """Read until the daemon closes the connection; raises ProvdUnreachable after the client's timeout."""

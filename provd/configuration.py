@@ -226,7 +226,7 @@ def _no_toml(error: Exception, text: str) -> Mistake:
     found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", said)
     if found is None:
         return Mistake(f"this is no TOML: {said}")
-    line = int(found[1]) if found[1] else len(text.splitlines())
+    line = int(found[1]) if found[1] else text.removesuffix("\n").count("\n") + 1  # no other sign ends one in TOML
     return Mistake(f"this is no TOML: {said[: found.start()]}", line=line)
 
 

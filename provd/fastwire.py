@@ -9,6 +9,8 @@ import _json
 import _socket
 import time
 
+from provd import farend
+
 TYPE_CHECKING = False  # typing costs more than all that is here
 if TYPE_CHECKING:
     from typing import Any, Final, Self
@@ -36,6 +38,9 @@ class Connection:
         except BaseException:
             self._socket.close()
             raise
+        if farend.doubtful(self._socket) is not None:
+            self._socket.close()
+            raise NotUnderstood
 
     def __enter__(self) -> Self:
         """The connection itself."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 import functools
 import os
 import socket
-import struct
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-_XUCRED: Final = 76
-"""Bytes of macOS' struct xucred, which begins with a version and the user id (LOCAL_PEERCRED, level 0)."""
+from provd import farend
 
 
 class Peer:
@@ -69,7 +67,4 @@ def _own() -> _Own:
 
 def peer_of(sock: socket.socket) -> Peer:
     """Who is at the other end of a Unix socket."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return Peer(0, struct.unpack_from("2I", sock.getsockopt(0, 1, _XUCRED))[1])
-    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return Peer(pid, uid)
+    return Peer(*farend.who(sock))

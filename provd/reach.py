@@ -11,6 +11,8 @@ import socket
 import struct
 from typing import Final
 
+from provd import farend
+
 NAME_IT: Final = "provd doctor  # tells where it is looked for; --socket, or $PROVD_SOCKET for all, names another place"
 
 
@@ -59,9 +61,17 @@ def connect(path: str, timeout: float | None) -> socket.socket:
                 socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(timeout), int(timeout % 1 * 1e6))
             )
         connection.connect(path)
+        user = farend.doubtful(connection)
     except OSError as error:
         connection.close()
         raise _unreachable(path, error) from None
+    if user is not None:
+        connection.close()
+        raise ProvdUnreachable(
+            f"who listens at {path} is user {user}, and this is user {os.geteuid()}: what he says is not believed",
+            NAME_IT,
+            "stranger",
+        )
     return connection
 
 

@@ -316,6 +316,7 @@ def test_what_a_process_imports(fake: FakeDaemon) -> None:
         "provd",
         "provd.__main__",
         "provd.codes",
+        "provd.farend",
         "provd.fastpath",
         "provd.fastwire",
         "provd.hello",

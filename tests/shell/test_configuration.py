@@ -155,6 +155,7 @@ def test_a_line_is_told_where_it_can_be_seen(file: Callable[[str], str], content
         (b"\xff", None),
         (b"a = 1\r\na = 2\n", 2),
         (b"\0", 1),
+        (b'a = "x\xe2\x80\xa8y', 1),  # no other sign than a newline ends a line
         (b"a = " + b"[" * 20_000, None),
         (b"a = " + b"1" * 20_000, None),
         (b"#" * (1024 * 1024 + 1), None),

@@ -1,0 +1,52 @@
+"""Who is at the far end of a connected Unix socket, by the kernel's word.
+
+Rule: no import that takes long, typing among them: a question asked as a whole process waits for it (`fastpath`).
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+
+TYPE_CHECKING = False  # typing costs more than all that is here
+if TYPE_CHECKING:
+    from typing import Final, Protocol
+
+    class Connected(Protocol):
+        """A socket, of whichever module."""
+
+        def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
+            """The bytes of an option."""
+
+
+_PEERCRED: Final = getattr(_socket, "SO_PEERCRED", None)
+_UCRED: Final = 12
+"""Bytes of Linux' struct ucred: the numbers of the process, the user and the group."""
+_XUCRED: Final = 76
+"""Bytes of macOS' struct xucred, which begins with a version and the user id (LOCAL_PEERCRED, level 0)."""
+_WORD: Final = 4
+
+
+def who(connection: Connected) -> tuple[int, int]:
+    """The process (0 where the system tells none) and the effective user of who connected, or of who listens."""
+    if _PEERCRED is None:
+        return 0, _word(connection.getsockopt(0, 1, _XUCRED), 1)
+    told = connection.getsockopt(_socket.SOL_SOCKET, _PEERCRED, _UCRED)
+    return _word(told, 0), _word(told, 1)
+
+
+def doubtful(connection: Connected) -> int | None:
+    """The user who listens, where nothing that he says may be believed: he is neither this one nor root. Else None.
+
+    To root anybody may answer: it asks in the name of others.
+    """
+    mine = os.geteuid()
+    if mine == 0:
+        return None
+    user = who(connection)[1]
+    return None if user in {0, mine} else user
+
+
+def _word(told: bytes, at: int) -> int:
+    return int.from_bytes(told[at * _WORD : (at + 1) * _WORD], sys.byteorder)

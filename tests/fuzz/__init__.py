@@ -1,0 +1,1 @@
+"""Bytes for what reads bytes: see __main__."""

@@ -1,0 +1,110 @@
+"""A client believes nobody but a daemon of its own user, or of root."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support import HANG, REPOSITORY
+
+from provd import farend, fastwire, reach
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINE, THEIRS = 65533, 65534
+LISTENING = """
+import os, socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o666)
+os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
+listening.listen()  # from here on the kernel tells this user
+print("listens", flush=True)
+sys.stdin.read()
+"""
+ASKING = """
+import os, sys
+from provd import fastwire, places, reach
+os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
+try:
+    fastwire.Connection(sys.argv[1], 5)
+    print("believed")
+except fastwire.NotUnderstood:
+    print("not understood")
+try:
+    reach.connect(sys.argv[1], 5)
+    print("believed")
+except reach.ProvdUnreachable as error:
+    print(error.kind, error.message)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "doubted"),
+    [(7, 7, None), (7, 0, None), (0, 7, None), (0, 0, None), (7, 8, 8), (7, 65534, 65534)],
+)
+def test_who_listens_is_believed_where_he_is_this_user_or_root(
+    monkeypatch: pytest.MonkeyPatch, mine: int, theirs: int, doubted: int | None
+) -> None:
+    monkeypatch.setattr(farend, "who", lambda _: (1, theirs))
+    monkeypatch.setattr(os, "geteuid", lambda: mine)
+    ours, other = socket.socketpair()
+    with ours, other:
+        assert farend.doubtful(ours) == doubted
+
+
+def test_the_kernel_tells_who_it_is() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert farend.who(ours) == (os.getpid() if hasattr(socket, "SO_PEERCRED") else 0, os.geteuid())
+
+
+def test_nothing_is_asked_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        monkeypatch.setattr(farend, "doubtful", lambda _: THEIRS)
+        with pytest.raises(reach.ProvdUnreachable, match=f"user {THEIRS}.* not believed") as refused:
+            reach.connect(path, 5)
+        assert refused.value.kind == "stranger"
+        with pytest.raises(fastwire.NotUnderstood):
+            fastwire.Connection(path, 5)
+        for _ in range(2):
+            said, _ = listening.accept()
+            with said:
+                assert said.recv(100) == b""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two other users")
+@pytest.mark.parametrize("listens", [MINE, THEIRS, 0])
+def test_as_other_users(tmp_path: Path, listens: int) -> None:
+    for place in (tmp_path, *tmp_path.parents):
+        if not os.stat(place).st_mode & 0o001:
+            os.chmod(place, 0o711)
+    path = str(tmp_path / "s")
+    with subprocess.Popen(
+        [sys.executable, "-c", LISTENING, path, str(listens)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "listens\n"
+        asked = subprocess.run(
+            [sys.executable, "-c", ASKING, path, str(MINE)],
+            env={**os.environ, "PYTHONPATH": REPOSITORY},
+            capture_output=True,
+            text=True,
+            timeout=HANG,
+            check=True,
+        )
+        other.communicate("")
+    first, second = asked.stdout.splitlines()
+    if listens == THEIRS:
+        assert first == "not understood"
+        assert second.startswith(f"stranger who listens at {path} is user {THEIRS}, and this is user {MINE}")
+    else:
+        assert (first, second) == ("believed", "believed")
