@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -26,7 +27,7 @@ from provd.core.dependency import PATH_KINDS, Dependency
 from provd.core.entry import Kept
 from provd.core.reading import Found, Reading
 from provd.core.verdict import reading_of
-from provd.disk import IgnoreRules, Rest, RestLooker, Workers, base_of
+from provd.disk import IgnoreRules, Rest, RestLooker, Workers, base_of, come_after
 from provd.inquiry import is_quiet
 from provd.store import Store, View, Writer
 from provd.watching import PATIENCE, Coverage, Watching
@@ -64,6 +65,10 @@ class Showing:
         looker = RestLooker(found, before, self._rules(), self._workers.mounts.now(), deadline)
         told = await self._workers.each(looker, looker.paths, patience)
         rests: Mapping[Reading, Rest] = {reading: rest for one in told.values() for reading, rest in one.items()}
+        ways = {reading: {os.path.dirname(hop) for hop in rest.route.hops} for reading, rest in rests.items()}
+        left = max(0.0, deadline - loop.time())
+        passed = await self._workers.each(come_after, set().union(*ways.values()), left)
+        rests = {reading: rest for reading, rest in rests.items() if ways[reading] <= passed.keys()}
         # Before the barrier: the gap of what is covered again only now is not recorded yet.
         rests = self._covered(rests)
         left = min(BARRIER, max(0.0, deadline - loop.time()))

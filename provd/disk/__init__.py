@@ -7,7 +7,7 @@ from provd.disk.lease import ignore_lease_breaks
 from provd.disk.looking import Directory, RealPaths, real_directory, signature_of
 from provd.disk.mounts import MountTable, MountWatch
 from provd.disk.near import is_near
-from provd.disk.resting import Rest, RestLooker, base_of
+from provd.disk.resting import Rest, RestLooker, base_of, come_after
 from provd.disk.seals import Sealer, Seals, SetSeal
 from provd.disk.single import read_single
 from provd.disk.way import Route, route_of
@@ -29,6 +29,7 @@ __all__ = [
     "SetSeal",
     "Workers",
     "base_of",
+    "come_after",
     "ignore_lease_breaks",
     "is_near",
     "is_network",

@@ -6,6 +6,7 @@ log and the watcher to say; each alone proves too little.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -99,6 +100,18 @@ class RestLooker:
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
+
+
+def come_after(directory: bytes) -> bool:
+    """Comes after all that was done to the names in a directory and shows already: its events are queued then.
+
+    A rename takes effect before its event is queued, both under the lock of the directory that listing it waits for
+    (Linux: `vfs_rename`, `iterate_dir`). Raises OSError where the directory is away. What may not be listed is not
+    watched either.
+    """
+    with contextlib.suppress(PermissionError), os.scandir(directory) as names:
+        next(names, None)
+    return True
 
 
 def base_of(reading: Reading) -> bytes:

@@ -13,11 +13,12 @@ import pytest
 from desk import Desk, Scripted, run
 from signs import BREAKS, LATER, Break, changed_unseen, told, uncovered
 
-from provd import clocks
+from provd import clocks, showing
 from provd.core import errors, params
 from provd.core.clock import MOUNTED, SET, Clock
 from provd.core.dependency import ABSENT
 from provd.core.records import MutationKind
+from provd.disk import come_after
 from provd.disk import seal as sealing
 from provd.disk.files import coarse_clock
 from provd.filesystems import magic
@@ -345,5 +346,43 @@ def test_a_clock_is_given_where_no_record_can_be_made_for_it(desk: Desk, monkeyp
 
         monkeypatch.setattr(desk.store, "submit", full)
         assert await desk.clock() == before
+
+    run(desk, work)
+
+
+@pytest.mark.parametrize("dep", ["file:link/a.py", "tree:link", "file:d/none/deeper"])
+def test_what_shows_before_its_event_is_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch, dep: str) -> None:
+    """A rename takes effect before its event is queued, both under the lock of its directory.
+
+    Broken: a whole put may fit in between, which keeps the digest of what is there now for what was read before.
+    """
+    passed: list[bytes] = []
+    watch = desk.watch
+    assert isinstance(watch, Scripted)
+
+    def queued(directory: bytes) -> bool:
+        """The lock is free: so the event of what held it is there."""
+        passed.append(directory)
+        watch.told = [desk.mutation("link", MutationKind.MOVED)]
+        return come_after(directory)
+
+    async def work() -> None:
+        clock = await desk.clock()
+        monkeypatch.setattr(showing, "come_after", queued)
+        told = await desk.put("k", deps=[dep], fetched_at=clock)
+        assert bool(told["unproven"]) == ("link" in dep)
+        assert {os.fsencode(desk.root), b"/"} <= set(passed)
+
+    run(desk, work)
+
+
+def test_a_way_that_cannot_be_listed_in_time_shows_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(directory: bytes) -> bool:
+        raise FileNotFoundError(directory)
+
+    async def work() -> None:
+        clock = await desk.clock()
+        monkeypatch.setattr(showing, "come_after", gone)
+        assert (await desk.put("k", deps=["file:f"], fetched_at=clock))["unproven"] == ["file:f"]
 
     run(desk, work)
