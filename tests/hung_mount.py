@@ -15,6 +15,7 @@ from typing import Final
 
 _LOOKUP, _GETATTR, _OPEN, _STATFS, _INIT, _OPENDIR = 1, 3, 14, 17, 26, 27
 _ROOT, _FILE = 1, 2
+_FORCE, _DETACH = 1, 2
 _ATTRIBUTES: Final = {
     _ROOT: struct.pack("<6Q10I", _ROOT, *[0] * 8, 0o40755, 2, *[0] * 5),
     _FILE: struct.pack("<6Q10I", _FILE, *[0] * 8, 0o100644, 1, *[0] * 5),
@@ -29,6 +30,7 @@ class Hung:
 
     def __init__(self, path: str) -> None:
         self.hangs = False
+        self._path = path
         self.unanswered: queue.SimpleQueue[int] = queue.SimpleQueue()
         """The operations that were read while it hung, in turn."""
         self._device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -37,6 +39,10 @@ class Hung:
         if libc.mount(b"hung", os.fsencode(path), b"fuse", 0, options.encode()) != 0:
             raise OSError(ctypes.get_errno(), "this cannot be mounted")
         threading.Thread(target=self._serve, daemon=True).start()
+
+    def end(self) -> None:
+        """Lets go of all that waits, with an error, and takes the mount away."""
+        ctypes.CDLL(None).umount2(os.fsencode(self._path), _FORCE | _DETACH)
 
     def _serve(self) -> None:
         while True:

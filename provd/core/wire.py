@@ -120,7 +120,7 @@ def parse(line: bytes) -> Request | Bad:
         request = _requests.decode(line)
     except msgspec.ValidationError as e:
         try:
-            json.loads(line)  # a wrong type may be met before the line is seen to be no JSON
+            json.loads(line.decode())  # a wrong type may be met before the line is seen to be no JSON
         except (ValueError, RecursionError) as bad:
             return _bad(errors.ParseError(f"not JSON: {bad}", "one UTF-8 JSON value a line"), line)
         hint = "one JSON-RPC 2.0 request a line: jsonrpc, id, method, params; batches are not taken"

@@ -116,7 +116,7 @@ def test_show_without_a_daemon_tells_values_and_places_with_their_reasons(
     _write(cli, "[log]\nmax_records = 5000")
     lines = cli("config", "show").out.splitlines()
     assert lines[1:3] == ["state   /xs/provd  ($XDG_STATE_HOME)", "socket  /nowhere/provd.sock  ($PROVD_SOCKET)"]
-    rows = [line.split() for line in lines[4:12]]
+    rows = [line.split() for line in lines[4 : 4 + len(KEYS)]]
     assert [row[0] for row in rows] == list(KEYS)
     assert ["log.max_records", "5000", "file"] in rows
     assert ["watch.backend", '"auto"', "default", "(or", "--backend)"] in rows

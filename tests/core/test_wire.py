@@ -150,6 +150,7 @@ def parsed(raw: bytes) -> Bad:
         b"{'jsonrpc':'2.0'}",
         b"\xff",
         b"\xef\xbb\xbf{}",
+        b"7\0",  # UTF-16, to a reader that guesses
         b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
         b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}',
         b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\\ud800"}}',
