@@ -45,6 +45,8 @@ POINTS: Final = (
 CRASHED: Final = "a crash"
 """The row of the table for what a crash changed."""
 _PLAIN, _CHAINED = 50, 14
+_FEW: Final = 20
+"""Entries that a load needs."""
 _LONGEST: Final = 0.03
 """Seconds that a crash comes after the request that it was drawn for, at most."""
 _REQUESTS: Final = (10, 30, 60, 120, 240)
@@ -67,6 +69,7 @@ class World:
         self.counts: Counter[str] = Counter()
         self._known: dict[int, Json] = {}
         self._until = 0  # the acknowledgements before this one are certain
+        self._noted = 0  # and the load has come to note those before this one
         self._down = threading.Event()
         self._begun = threading.Event()
         self._left = 0
@@ -121,7 +124,7 @@ class World:
     def _restarted_with(self, point: str) -> None:
         """The daemon anew, told where to kill itself; it may do so while it starts."""
         self.daemon.stop()
-        self._until = len(self.daemon.ledger.acknowledged)
+        self._until = self._noted = len(self.daemon.ledger.acknowledged)
         try:
             self.daemon.start(PROVD_KILL_AT=point)
             self._take_up()
@@ -177,6 +180,7 @@ class World:
 
     def _step(self) -> None:
         self.run.step()
+        self._noted = len(self.daemon.ledger.acknowledged)
         if self.random.random() < _SYNCED:
             self.ground.sync()
         if self.random.random() < _SYNCED:
@@ -242,6 +246,9 @@ class World:
         self._verdicts()
         ledger.clear()
         self._until = 0
+        if len(run.oracle.entries) < _FEW:  # nearly all of it was in doubt
+            run.put_batches([*run.putting.plain, *run.putting.chained])
+        self._noted = len(ledger.acknowledged)
 
     def _past(self, certain: list[Asked]) -> None:
         """No holes, and nothing that was told is another or gone."""
@@ -272,6 +279,7 @@ class World:
             key: (entry.version, entry.value) for key, entry in self.run.oracle.entries.items()
         }
         told: dict[str, tuple[int | None, Json]] = {}
+        unnoted = {asked.params.get("key") for asked in certain[self._noted :]}
         for asked in certain:
             key = str(asked.params.get("key"))
             if asked.method == "entry.put" and not asked.result.get("late"):
@@ -287,7 +295,7 @@ class World:
             there = got.get("version"), got.get("value") if got.get("version") else None
             assert there == (version, value if version else None), f"{key}: {got}, acknowledged {version} {value}"
             self.counts["entries"] += 1
-            if told.get(key, (version, value))[0] != self.run.book.version(key):  # the load did not come to note it
+            if key in unnoted:
                 self.run.forget(key)
 
     def _actions(self, certain: list[Asked], doubtful: list[Asked]) -> set[int]:

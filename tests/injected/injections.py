@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import sys
 from collections import Counter
 from random import Random, SystemRandom
@@ -69,6 +70,7 @@ class Trial:
             scene.play()
             self.counts["fired" if self.daemon.disarm() else "not passed"] += 1
             scene.end()
+            shutil.rmtree(scene.root)
             self.counts.update(f"refused: {word}" for word in set(scene.refused))
         except (ConnectionError, FileNotFoundError):
             self.counts["ended of itself"] += 1
