@@ -26,6 +26,8 @@ _UCRED: Final = 12
 _XUCRED: Final = 76
 """Bytes of macOS' struct xucred, which begins with a version and the user id (LOCAL_PEERCRED, level 0)."""
 _WORD: Final = 4
+_NOBODY: Final = 65534
+"""The number of all users that a user namespace has none for."""
 
 
 def who(connection: Connected) -> tuple[int, int]:
@@ -39,13 +41,31 @@ def who(connection: Connected) -> tuple[int, int]:
 def doubtful(connection: Connected) -> int | None:
     """The user who listens, where nothing that he says may be believed: he is neither this one nor root. Else None.
 
-    To root anybody may answer: it asks in the name of others.
+    To root anybody may answer: it asks in the name of others. Root of a user namespace alone is no more than its user.
     """
-    mine = os.geteuid()
-    if mine == 0:
-        return None
     user = who(connection)[1]
-    return None if user in {0, mine} else user
+    if not is_another(user) or (os.geteuid() == 0 and _is_outermost()):
+        return None
+    return user
+
+
+def is_another(user: int) -> bool:
+    """Whether a user is neither this one nor root, as far as numbers tell: in a user namespace one stands for many."""
+    if user != os.geteuid():
+        return user != 0
+    return user == _NOBODY and not _is_outermost()
+
+
+def _is_outermost() -> bool:
+    """Whether this process sees all users by their own numbers, in no namespace of users."""
+    try:
+        described = os.open("/proc/self/uid_map", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # another system, which has no such namespaces
+        return True
+    try:
+        return os.read(described, 100).split() == [b"0", b"0", b"4294967295"]
+    finally:
+        os.close(described)
 
 
 def _word(told: bytes, at: int) -> int:

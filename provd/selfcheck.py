@@ -8,7 +8,6 @@ clock that was set. Then nothing that is sealed is believed any more, and the lo
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import random
 from collections import Counter, deque
@@ -17,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from provd.core import errors, evidence
+from provd.core import evidence
 from provd.core.dependency import PATH_KINDS, Kind, is_under
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.reading import Found, Reading
@@ -101,14 +100,17 @@ class SelfCheck:
         if len(self._waiting) >= _MOST:
             self._counts["skipped"] += 1
             return
-        with contextlib.suppress(errors.ProvdError):  # the answer was given, whatever the store says now
+        try:
             epoch = self._seals.current()
             with self._store.view() as view:
                 entry = view.entry(entry_id)
             samples = [] if entry is None else self._samples(entry)
-            if samples:
-                self._waiting.append(_Answer(entry_id, samples, self._store.head, epoch))
-                self._more.set()
+        except Exception as e:  # noqa: BLE001  the answer is given, whatever becomes of this
+            log.warning("an answer was not taken", reason=repr(e))
+            return
+        if samples:
+            self._waiting.append(_Answer(entry_id, samples, self._store.head, epoch))
+            self._more.set()
 
     def judged(self, judgements: Judgements) -> None:
         """Counts answers of the whole way, and takes one where it is due."""
@@ -159,7 +161,7 @@ class SelfCheck:
             return math.inf
         if self._share >= 1:
             return 1
-        return 1 + int(math.log(1 - random.random()) / math.log(1 - self._share))  # noqa: S311  see `judged`
+        return 1 + math.log1p(-random.random()) / math.log1p(-self._share)  # noqa: S311  see `judged`
 
     def _samples(self, entry: Entry) -> list[_Sample]:
         found = (self._sample(kept) for kept in entry.deps or () if kept.dep.kind in PATH_KINDS and kept.digest)

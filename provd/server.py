@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import msgspec
 import structlog
 
-from provd import faults
+from provd import farend, faults
 from provd.core import errors, wire
 from provd.core.wire import Bad, Framer, Request
 from provd.descriptors import descriptors
@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
         self._server.connections.add(self)
         if len(self._server.connections) > self._server.most:
             self._turn_away()
-        elif self.peer.uid not in {0, os.geteuid()}:
+        elif farend.is_another(self.peer.uid):
             self._refuse(errors.InvalidRequest("only the daemon's own user may connect", "run a daemon of your own"))
 
     def data_received(self, data: bytes) -> None:

@@ -76,7 +76,7 @@ def of_params(raw: bytes) -> frozenset[bytes] | None:
 
 def says_so(raw: bytes) -> bool:
     """Whether parameters have a member for writes anywhere, of whatever method they are."""
-    if not wire.may_declare(raw):
+    if not wire.may_declare(raw.lower()):
         return False
     if len(raw) > _MOST:
         return True

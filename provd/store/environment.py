@@ -107,18 +107,6 @@ class Environment:
         self.set_aside = f"{self.directory}{places.UNUSABLE}{time.time_ns()}"
         os.rename(self.directory, self.set_aside)
         self._open()
-        self._begin_later()
-
-    def _begin_later(self) -> None:
-        """Has the records of a new log begin at a number that none of the log before it had.
-
-        A version is the number of a record: who was told one by that log must not find another value under it. The
-        milliseconds since 1970 are more than a log gets to.
-        """
-        first = b"%d" % (time.time_ns() // 1_000_000)
-        with self.env.begin(write=True) as txn:
-            for name in (keys.BEGINS, b"head"):
-                txn.put(name, first, db=self.tables["meta"])
 
     def begin_anew(self, trouble: str) -> None:
         """Sets the store aside, which cannot be used for this `trouble`, and opens a new one.
@@ -215,13 +203,27 @@ class Environment:
             kept = txn.get(b"log", db=self.tables["meta"])
         if kept is None:
             kept = secrets.token_hex(8).encode()
+            past = self._past()
             with self.env.begin(write=True) as txn:
                 txn.put(b"format", b"%d" % FORMAT, db=self.tables["meta"])
                 txn.put(b"log", kept, db=self.tables["meta"])
+                for name in (keys.BEGINS, b"head") if past else ():
+                    txn.put(name, b"%d" % past, db=self.tables["meta"])
             _sync_names(self.directory)
         self.log_id = bytes(kept).decode("ascii", "replace")
         if _LOG_ID.fullmatch(self.log_id) is None:
             raise lmdb.CorruptedError(f"{self.directory}: the log's id is damaged")
+
+    def _past(self) -> int:
+        """A number that no log had that lies beside this one, set aside; 0 where none does.
+
+        A version is the number of a record: who was told one by that log must not find another value under it. The
+        milliseconds since 1970 are more than a log gets to.
+        """
+        aside = os.path.basename(self.directory) + places.UNUSABLE
+        names = os.listdir(os.path.dirname(os.path.abspath(self.directory)))
+        times = [int(name[len(aside) :]) for name in names if name.startswith(aside) and name[len(aside) :].isdigit()]
+        return max(time.time_ns(), *times) // 1_000_000 if times else 0
 
     def astray(self, *, written: bool = False) -> errors.StoreUnusable | None:
         """Why nothing more may be acknowledged: the file that is open is not the one that the next start would open.

@@ -227,3 +227,22 @@ def test_questions_of_the_whole_way_are_counted_too(scene: Scene) -> None:
         assert len(scene.desk.self_check._waiting) >= 1
 
     run(scene.desk, work)
+
+
+@pytest.mark.parametrize("share", [1e-17, 5e-324, 0.9999999999999999])
+def test_any_share_can_be_kept(scene: Scene, share: float) -> None:
+    check = scene.desk.self_check
+    check.take_share(share)
+    assert all(check._next() >= 1 for _ in range(100))
+    assert not check.is_due() or share > 0.9
+
+
+def test_what_fails_while_an_answer_is_taken_is_not_the_answers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        await scene.put("k", "file:d/e/f")
+        await scene.learned("k")
+        scene.desk.self_check.take_share(1)
+        monkeypatch.setattr(scene.desk.self_check, "_samples", lambda _: 1 / 0)
+        assert scene.at_once("k") is not None
+
+    run(scene.desk, work)
