@@ -135,7 +135,7 @@ class Inquiry:
             need = await self._think(big, verdict.triage, wanted, facts, question)
             if not isinstance(need, NeedDigests):
                 return Answer(need, facts.position, facts.position, Findings())
-            findings = await self._read(need, deadline)
+            findings = await self._read(need, deadline, big=big)
             again, then, members = wanted, facts, {}
             still = await self._still_covered(routes, deadline)
             if self._store.head != facts.position or still != routes or need.unequal_sets(findings.found):
@@ -301,10 +301,11 @@ class Inquiry:
             size += 0 if there is None else there.size
         return size <= _QUICK_BYTES
 
-    async def _read(self, need: NeedDigests, deadline: float) -> Findings:
+    async def _read(self, need: NeedDigests, deadline: float, *, big: bool) -> Findings:
         left = _left(deadline)
         by_seal = need.question.verify is not Verify.CONTENT
-        found = await self.read(need.readings, left, by_seal=by_seal, fresh=need.fresh() if by_seal else frozenset())
+        fresh = await self._think(big, need.fresh) if by_seal else frozenset()
+        found = await self.read(need.readings, left, by_seal=by_seal, fresh=fresh)
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
             if self._sealed is None:

@@ -129,11 +129,13 @@ class Responder:
         place = await self._resolver.place(asked.root, asked.scope, foreign=foreign)
         scope = place.need_scope()
         ids = [EntryId(scope, params.key(key)) for key in keys]
+        with self._store.view() as view:
+            many = len(ids) > _SLICE or view.are_long(ids)
         answer = await self._inquiry.judge(
             lambda view: {entry_id: view.entry_or_ruin(entry_id) for entry_id in ids},
             Question(revalidate=asked.revalidate, foreign=foreign, verify=Verify(asked.verify)),
             asked.timeout_ms / 1000,
-            many=len(ids) > _SLICE,
+            many=many,
             evidence=True,
         )
         told: dict[str, dict[str, Any]] = {}

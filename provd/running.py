@@ -11,6 +11,7 @@ import contextlib
 import gc
 import os
 import signal
+from typing import Final
 
 import structlog
 
@@ -48,6 +49,11 @@ from provd.store.migrate import prove, prove_in_time, settle
 from provd.subscriptions import Subscriptions
 from provd.tenure import Tenure
 from provd.trimming import Trimming
+
+_YOUNG: Final = 10_000
+"""Objects made and not let go of before garbage is looked for. A look holds all threads, the longer the more there is,
+and a question about many files makes many.
+"""
 
 log = structlog.get_logger("daemon")
 
@@ -194,6 +200,7 @@ class Running:
     def _say_ready(self) -> None:
         """All is there, and the socket answers."""
         gc.freeze()  # what lives as long as the daemon need not be looked at again
+        gc.set_threshold(_YOUNG)
         places = {"socket": self._settings.socket, "state": self._settings.state}
         if (aside := self._store.environment.set_aside) is not None:
             reason = self._store.environment.trouble

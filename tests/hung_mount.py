@@ -46,7 +46,10 @@ class Hung:
 
     def _serve(self) -> None:
         while True:
-            request = os.read(self._device, 1 << 20)
+            try:
+                request = os.read(self._device, 1 << 20)
+            except OSError:  # it was taken away
+                return
             _, operation, number, node = struct.unpack("<IIQQ", request[:24])
             if operation == _INIT:
                 self._answer(number, struct.pack("<IIIIHHIIHH28x", 7, 31, 65536, 0, 12, 9, 65536, 1, 1, 0))

@@ -51,7 +51,7 @@ _ALGORITHMS = ("xxh3:", "sha256:", "blake2b:")
 _FIXED = frozenset({ABSENT, TYPE_DIR, TYPE_LOOP, TYPE_SPECIAL})
 
 
-class Dependency(msgspec.Struct, frozen=True, array_like=True):
+class Dependency(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One thing that a value rests on.
 
     `name` is an absolute path or pattern for the path kinds, else the object id or the key, in UTF-8.
@@ -68,7 +68,7 @@ class Dependency(msgspec.Struct, frozen=True, array_like=True):
         return self.text in (self.name, self.kind.encode() + b":" + self.name)
 
 
-class Member(msgspec.Struct, frozen=True, array_like=True):
+class Member(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One member of a set.
 
     `type` is one of `f d l s`, `name` is relative to the set's base, `raw` the raw digest or empty.

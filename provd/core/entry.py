@@ -22,7 +22,7 @@ from provd.core.reading import Signature
 _ENTRY, _OBJECT, _GLOB, _NAMES = Kind.ENTRY, Kind.OBJECT, Kind.GLOB, Kind.NAMES
 
 
-class EntryId(msgspec.Struct, frozen=True, array_like=True):
+class EntryId(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A key in its scope: an absolute path, or `=NAME` for a scope that belongs to no directory."""
 
     scope: bytes
@@ -37,7 +37,7 @@ class Standing(StrEnum):
     REVOKED = "revoked"
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class Kept(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A dependency as an entry keeps it.
 
     `digest` is that of what the value was made from, None where that was never proven (*unproven*).

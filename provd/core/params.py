@@ -35,7 +35,7 @@ class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """What all parameters have in common."""
 
 
-class B64(Params, frozen=True, kw_only=True):
+class B64(Params, frozen=True, gc=False, kw_only=True):
     """A name that is not UTF-8."""
 
     b64: str
@@ -44,7 +44,7 @@ class B64(Params, frozen=True, kw_only=True):
 Name = str | B64
 
 
-class WireDependency(Params, frozen=True, kw_only=True):
+class WireDependency(Params, frozen=True, gc=False, kw_only=True):
     """A dependency with the digest of what the client itself read, or one whose name is not UTF-8."""
 
     dep: Name | None = None

@@ -19,7 +19,7 @@ class Trouble(StrEnum):
     MOVING = "moving"
 
 
-class Reading(msgspec.Struct, frozen=True, array_like=True):
+class Reading(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One thing to read: `path` is an absolute path or pattern, `algorithm` one of xxh3, sha256, blake2b."""
 
     kind: Kind
@@ -27,7 +27,7 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     algorithm: str
 
 
-class Signature(msgspec.Struct, frozen=True, array_like=True):
+class Signature(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The part of a `stat` (links followed) that moves when a file's content may have: times in nanoseconds."""
 
     dev: int
@@ -38,7 +38,7 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
     ctime_ns: int
 
 
-class Found(msgspec.Struct, frozen=True, array_like=True):
+class Found(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a reading gave: a digest, or the trouble that prevented it (exactly one of the two is set).
 
     `members` are those of a set, in byte order of name. `ignored` counts names that ignore rules left out.

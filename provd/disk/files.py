@@ -71,7 +71,7 @@ class Sort(StrEnum):
     LOOP = "loop"
 
 
-class Look(msgspec.Struct, frozen=True, array_like=True):
+class Look(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What one `stat` said, and the coarse clock just before it."""
 
     sort: Sort
@@ -79,7 +79,7 @@ class Look(msgspec.Struct, frozen=True, array_like=True):
     at: int
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True):
+class Seen(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One path as a reading found it, to be looked at again when everything is read.
 
     `signature` is set where the content was read: then `raw` is its digest. For a link that was read `raw` is

@@ -31,7 +31,7 @@ _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LOOK: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class Seal(msgspec.Struct, frozen=True, array_like=True):
+class Seal(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A file at rest: its signature, the raw digest of its content, and how many names it has."""
 
     signature: Signature

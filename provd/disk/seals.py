@@ -29,7 +29,7 @@ MAX_SEALS: Final = 100_000
 """Files whose seals are kept at once, about 400 bytes each; the one that was made first goes first."""
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True):
+class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A file's signature while it had this content: its raw digests, by algorithm."""
 
     signature: Signature

@@ -29,7 +29,7 @@ _NAP: Final = 25_000_000
 """Nanoseconds after which every tick has passed."""
 
 
-class _Look(msgspec.Struct, frozen=True, array_like=True):
+class _Look(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What the first `lstat` of a path said, and the coarse clock just before it.
 
     `tells`: whether an equal one later shows that nothing happened to it.
@@ -40,7 +40,7 @@ class _Look(msgspec.Struct, frozen=True, array_like=True):
     tells: bool
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
+class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One name on the way: `path` in the directory `parent`, both without links, and what they were.
 
     `by_parent` and `by_itself`: which of the two shows, where it is unchanged, that the name stood still.

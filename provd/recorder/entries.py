@@ -6,7 +6,7 @@ Rule: what a decision inside the transaction stumbles over is read outside of it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +33,7 @@ from provd.witness import newest_record
 
 _ATTEMPTS: Final = 16
 _BIG_VALUE: Final = 64 * 1024
+_MANY: Final = 2000
 _MOMENT: Final = 0.25
 """Seconds for which a put without a clock waits until what happened before it is recorded."""
 _AGAIN: Final = 2.0
@@ -104,7 +105,7 @@ class Entries:
             unsaid = {dep for dep, digest in paths if digest is None} if not put.as_of_put else set()
             recorded = not unsaid or await self._watch.recorded(BARRIER)
             began = self._store.head
-            readings = frozenset(reading_for(dep, digest) for dep, digest in paths)
+            readings = await _readings(paths)
             read = await self._together.read(readings)
             first, reals = Findings(read.found), read.reals
             if unsaid and recorded:
@@ -284,3 +285,12 @@ def _need_clock(dep: Dependency, digest: str | None, since: Since | None, *, as_
         "take log.clock before reading and send it as fetched_at, or send the digest of what you read"
         + (', or as_of: "put"' if dep.kind in PATH_KINDS else ""),
     )
+
+
+async def _readings(paths: Sequence[tuple[Dependency, str | None]]) -> frozenset[Reading]:
+    """What to read for dependencies that are put; in a thread where they are so many that others would wait."""
+
+    def all_of_them() -> frozenset[Reading]:
+        return frozenset(reading_for(dep, digest) for dep, digest in paths)
+
+    return all_of_them() if len(paths) <= _MANY else await asyncio.to_thread(all_of_them)

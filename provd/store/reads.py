@@ -29,6 +29,9 @@ _scopes: Final = reader(decoding.whole(4), "the number of a scope")
 _LOST: Final = records.Gap(0, records.ALL, "a record is damaged in the store")
 """Stands in the place of a record that cannot be read."""
 
+_LONG: Final = 256 * 1024
+"""Bytes of rows, of some 2,000 dependencies."""
+
 T = TypeVar("T")
 MAX_BATCH: Final = 2 * 1024 * 1024
 """Bytes of records that are read at once: as JSON they still fit a line."""
@@ -152,6 +155,10 @@ class View(Declared):
         except Damaged as e:
             self._met(e)
             return Ruin(entry_id, 0, 0, 0, None, 0)
+
+    def are_long(self, entry_ids: Iterable[EntryId]) -> bool:
+        """Whether active entries take longer to decode than others can wait."""
+        return sum(len(self.entry_row(entry_id) or b"") for entry_id in entry_ids) > _LONG
 
     def entry_row(self, entry_id: EntryId) -> bytes | None:
         """The row of the active entry as it lies in the store: equal rows are the same entry, put or renewed once."""
