@@ -151,16 +151,18 @@ def main() -> int:
         plan = [each for each in plan if given.only in each[0] and (each[2] > 0) in when]
         if given.sites:
             plan = random.sample(plan, min(given.sites, len(plan)))
-        told = 0
-        for site, error, count in plan:
-            if count:
-                trial.fail(site, error, random.choice((1, 1, random.randint(1, count))))
-            else:
-                trial.fail_start(site, error)
-            for each in trial.found[told:]:
-                out(f"{each}\n")
-                sys.stdout.flush()
-            told = len(trial.found)
+        told = done = 0
+        with contextlib.suppress(KeyboardInterrupt):
+            for site, error, count in plan:
+                done += 1
+                if count:
+                    trial.fail(site, error, random.choice((1, 1, random.randint(1, count))))
+                else:
+                    trial.fail_start(site, error)
+                for each in trial.found[told:]:
+                    out(f"{each}\n")
+                    sys.stdout.flush()
+                told = len(trial.found)
     finally:
         trial.daemon.close()
     for each in trial.found:
