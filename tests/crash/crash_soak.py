@@ -50,9 +50,12 @@ def soak(plan: Plan) -> int:
         if not lives or wrong:
             break
         if kind == "migration":
-            for _ in range(lives):
-                name, point = migration_killed(random)
-                crashes[f"migration of {name}", point] += 1
+            try:
+                for _ in range(lives):
+                    name, point = migration_killed(random)
+                    crashes[f"migration of {name}", point] += 1
+            except (Exception, KeyboardInterrupt):  # noqa: BLE001  what was counted is told all the same
+                wrong = traceback.format_exc()
             left -= lives
             continue
         with _ground(kind, plan.directory) as ground:

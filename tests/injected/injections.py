@@ -140,6 +140,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=SystemRandom().randrange(1 << 32), help="else a random one")
     given = options.parse_args()
     random, trial, out = Random(given.seed), Trial(), sys.stdout.write
+    told = done = 0
     try:
         starting, playing = trial.passed()
         if given.list:
@@ -151,7 +152,6 @@ def main() -> int:
         plan = [each for each in plan if given.only in each[0] and (each[2] > 0) in when]
         if given.sites:
             plan = random.sample(plan, min(given.sites, len(plan)))
-        told = done = 0
         with contextlib.suppress(KeyboardInterrupt):
             for site, error, count in plan:
                 done += 1
@@ -168,7 +168,7 @@ def main() -> int:
     for each in trial.found:
         out(f"{each}\n")
     out(
-        f"{len(playing)} sites passed in a scene, {len(starting)} in a start; {len(plan)} failures, seed {given.seed}\n"
+        f"{len(playing)} sites passed in a scene, {len(starting)} in a start; {done} of {len(plan)} failures, seed {given.seed}\n"
     )
     out(", ".join(f"{name}: {count}" for name, count in sorted(trial.counts.items())) + "\n")
     return 1 if trial.found else 0
