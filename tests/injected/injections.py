@@ -165,11 +165,8 @@ def main() -> int:
                 told = len(trial.found)
     finally:
         trial.daemon.close()
-    for each in trial.found:
-        out(f"{each}\n")
-    out(
-        f"{len(playing)} sites passed in a scene, {len(starting)} in a start; {done} of {len(plan)} failures, seed {given.seed}\n"
-    )
+    out(f"{len(trial.known)} sites, {len(playing)} of them passed in a scene, {len(starting)} in a start; ")
+    out(f"{done} of {len(plan)} failures, seed {given.seed}\n")
     out(", ".join(f"{name}: {count}" for name, count in sorted(trial.counts.items())) + "\n")
     return 1 if trial.found else 0
 
