@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import sys
 import time
+import traceback
 from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from crash_ground import MAKERS, Device, Ground, new_device, new_directory
 from crash_migration import POINTS as MIGRATING
 from crash_migration import migration_killed
-from crash_world import CRASHED, POINTS, World
+from crash_world import CRASHED, World
 from oracle_run import Wrong
 from oracle_table import Table
 
@@ -48,22 +49,26 @@ def soak(plan: Plan) -> int:
         lives = min(left, _LIVES, -(-plan.crashes // len(plan.grounds)))
         if not lives or wrong:
             break
-        left -= lives
         if kind == "migration":
-            for _ in range(lives):
-                name, point = migration_killed(random)
-                crashes[f"migration of {name}", point] += 1
+            try:
+                for _ in range(lives):
+                    name, point = migration_killed(random)
+                    crashes[f"migration of {name}", point] += 1
+            except (Exception, KeyboardInterrupt):  # noqa: BLE001  what was counted is told all the same
+                wrong = traceback.format_exc()
+            left -= lives
             continue
         with _ground(kind, plan.directory) as ground:
             device, odd = kind in MAKERS, random.random() < _ODD
             world = World(ground, plan.seed + number, trims=odd and not device, stays=odd and device)
             try:
-                _live(world, lives, random)
-            except (Wrong, AssertionError) as error:
-                wrong = f"{type(error).__name__}: {error}\nworld {number} on {kind}, {world.crashes}"
-                wrong += f"\n{world.daemon.said()[-3000:]}"
+                _live(world, lives)
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  what was counted is told all the same
+                wrong = f"{error}" if isinstance(error, Wrong) else traceback.format_exc()
+                wrong += f"\nworld {number} on {kind}, {world.crashes}\n{world.daemon.said()[-3000:]}"
             finally:
                 crashes.update({(kind, way): count for way, count in world.crashes.items()})
+                left -= min(left, world.crashes.total())
                 counts += world.counts
                 counts.update({name: n for name, n in world.run.tally.items() if name.startswith("by ")})
                 _add(table, world.run.table)
@@ -80,11 +85,10 @@ def soak(plan: Plan) -> int:
     return 1 if faults or wrong else 0
 
 
-def _live(world: World, lives: int, random: Random) -> None:
+def _live(world: World, lives: int) -> None:
     world.begin()
-    for _ in range(lives):
-        way = random.choice(world.ground.ways)
-        world.crash(way, random.choice(POINTS) if way == "point" else "")
+    while world.crashes.total() < lives:
+        world.crash()
         assert "Traceback" not in world.daemon.said(), "a fault of its own"
 
 

@@ -44,16 +44,20 @@ POINTS: Final = (
 """Where a daemon can be told to kill itself, but for migration, which has its own lives."""
 CRASHED: Final = "a crash"
 """The row of the table for what a crash changed."""
-_PLAIN, _CHAINED = 50, 14
+_ENTRIES: Final = (36, 10)
+"""Plain and chained ones."""
 _FEW: Final = 20
 """Entries that a load needs."""
 _LONGEST: Final = 0.03
 """Seconds that a crash comes after the request that it was drawn for, at most."""
-_REQUESTS: Final = (10, 30, 60, 120, 240)
+_REQUESTS: Final = (5, 15, 40, 100)
 _ONCE: Final = ("start.", "trim.")
 """Points that a daemon seldom passes twice."""
 _PASSES: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 _NEEDLESS: Final = (Finding.FALSE_DIRTY, Finding.NEEDLESS, Finding.WRONG_EVIDENCE)
+_UNREACHED: Final = 150
+"""Requests after which a daemon that never came to its point is killed."""
+_SCANNED: Final = 0.3
 _SYNCED: Final = 0.1
 _ALL_WAYS: Final = ("log", "auto", "content", "auto")
 
@@ -74,6 +78,7 @@ class World:
         self._begun = threading.Event()
         self._left = 0
         self._shelf: list[Any] = []
+        self._next = self.random.choice(ground.ways[:-1]), ""
         self._seen: dict[str, tuple[tuple[int, ...], bytes]] = {}
 
     def begin(self) -> None:
@@ -83,7 +88,7 @@ class World:
         self.place = Ends(path, root, outside, self.random, mounts=False, bars=False)
         self.ground.sync()
         self.daemon.start().scanned()  # after the sync: its own files are durable by its own doing
-        self.run = Run(self.daemon, self.place, self.seed, _PLAIN, _CHAINED)
+        self.run = Run(self.daemon, self.place, self.seed, *_ENTRIES)
         rpc = self.run.rpcs[0]
         self._first = rpc("log.clock")["clock"]
         if self.trims:
@@ -97,48 +102,46 @@ class World:
 
     # -- a life and its end
 
-    def crash(self, way: str, point: str = "") -> None:
+    def crash(self) -> None:
         """A load until the crash, the crash, a new daemon, and all that it is asked. Raises Wrong, AssertionError."""
+        way, point = self._next
         self._down.clear()
-        passes = 1 if point.startswith(_ONCE) else self.random.choice(_PASSES)
-        if point:
-            self._restarted_with(f"{point}:{passes}")
-        if self.daemon.alive:
-            self._load(way, point)
+        self._load(way, point)
         missed = point and self._down.is_set()
         self._end()
         said = ", not reached" if missed else ", the daemon stays" if self.stays else ""
         self.crashes[f"{way} {point}".strip() + said] += 1
         self.ground.back()
-        now = photograph(self.ground.path)
-        for path, (status, content) in self._seen.items():
-            there = now.get(path)
-            self.counts["files lost or older"] += there is None or there[1] != content
-            self.counts["old under an equal stat"] += there is not None and there[0] == status and there[1] != content
-        self._seen = {}
+        self._compare()
         for _ in range(self.random.choice((0, 0, 2)) if way in {"kill", "point"} else 0):
             self.place.nudge = lambda: None
             self.run.act(self.random.choice(self.place.acts()))
         self._come_back()
 
-    def _restarted_with(self, point: str) -> None:
-        """The daemon anew, told where to kill itself; it may do so while it starts."""
-        self.daemon.stop()
-        self._until = self._noted = len(self.daemon.ledger.acknowledged)
-        try:
-            self.daemon.start(PROVD_KILL_AT=point)
-            self._take_up()
-        except StartError as error:
-            if error.code != -9:
-                raise
-        except (ConnectionError, FileNotFoundError):
-            assert self._ended_by_kill()
+    def _compare(self) -> None:
+        """Counts what the crash took from the files."""
+        now = photograph(self.ground.path)
+        for path, (status, content) in self._seen.items():
+            there = now.get(path)
+            other = there is not None and there[1] != content
+            self.counts["files that were lost or old"] += there is None or other
+            self.counts["files that were old under an equal stat"] += other and there is not None and there[0] == status
+        self._seen = {}
+
+    def _choose(self) -> dict[str, str]:
+        """How the next life ends; the environment that it has for that."""
+        way, point = self.random.choice(self.ground.ways), ""
+        if way == "point":
+            point = self.random.choice(POINTS)
+        self._next = way, point
+        passes = 1 if point.startswith(_ONCE) else self.random.choice(_PASSES)
+        return {"PROVD_KILL_AT": f"{point}:{passes}"} if point else {}
 
     def _load(self, way: str, point: str) -> None:
         ledger = self.daemon.ledger
         self._begun.clear()
         self._until = 1 << 60
-        self._left = 300 if point else self.random.choice(_REQUESTS)
+        self._left = _UNREACHED if point else self.random.choice(_REQUESTS)
         delay = self.random.random() * _LONGEST
         crashing: list[threading.Timer] = []
 
@@ -225,11 +228,25 @@ class World:
     # -- what must be there
 
     def _come_back(self) -> None:
-        if not self.stays:
-            self.daemon.start()
-        if self.random.random() < 0.5:
-            self.daemon.scanned()
-        self._take_up()
+        """A new daemon is asked about everything; one that kills itself at its point before is the next crash."""
+        while True:
+            env = self._choose()
+            try:
+                if not self.stays:
+                    self.daemon.start(**env)
+                if self.random.random() < _SCANNED:
+                    self.daemon.scanned()
+                self._take_up()
+            except StartError as error:
+                if error.code != -9 or not env:
+                    raise
+            except (ConnectionError, FileNotFoundError):
+                if not env or not self._ended_by_kill():
+                    raise
+            else:
+                return
+            self.daemon.disconnect()
+            self.crashes[" ".join(self._next)] += 1
 
     def _take_up(self) -> None:
         """A new daemon is asked about everything, and the load's clients go on with it."""

@@ -12,8 +12,3 @@ from crash_part import crashed
 @pytest.mark.timeout(300)
 def test_a_daemon_is_killed_and_nothing_is_lost() -> None:
     crashed(12, "directory", seed=3)
-
-
-@pytest.mark.timeout(300)
-def test_a_migration_is_killed_and_nothing_is_lost() -> None:
-    crashed(4, "migration", seed=3)

@@ -187,6 +187,7 @@ class Scene:
         self._logged()
         if self._listens and self._alive == self._daemon.process:
             self._told()
+        self._listener.close()
 
     def _told(self) -> None:
         """Who listens was told every record, or that he was not, or was cut off."""

@@ -140,6 +140,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=SystemRandom().randrange(1 << 32), help="else a random one")
     given = options.parse_args()
     random, trial, out = Random(given.seed), Trial(), sys.stdout.write
+    told = done = 0
     try:
         starting, playing = trial.passed()
         if given.list:
@@ -151,23 +152,21 @@ def main() -> int:
         plan = [each for each in plan if given.only in each[0] and (each[2] > 0) in when]
         if given.sites:
             plan = random.sample(plan, min(given.sites, len(plan)))
-        told = 0
-        for site, error, count in plan:
-            if count:
-                trial.fail(site, error, random.choice((1, 1, random.randint(1, count))))
-            else:
-                trial.fail_start(site, error)
-            for each in trial.found[told:]:
-                out(f"{each}\n")
-                sys.stdout.flush()
-            told = len(trial.found)
+        with contextlib.suppress(KeyboardInterrupt):
+            for site, error, count in plan:
+                done += 1
+                if count:
+                    trial.fail(site, error, random.choice((1, 1, random.randint(1, count))))
+                else:
+                    trial.fail_start(site, error)
+                for each in trial.found[told:]:
+                    out(f"{each}\n")
+                    sys.stdout.flush()
+                told = len(trial.found)
     finally:
         trial.daemon.close()
-    for each in trial.found:
-        out(f"{each}\n")
-    out(
-        f"{len(playing)} sites passed in a scene, {len(starting)} in a start; {len(plan)} failures, seed {given.seed}\n"
-    )
+    out(f"{len(trial.known)} sites, {len(playing)} of them passed in a scene, {len(starting)} in a start; ")
+    out(f"{done} of {len(plan)} failures, seed {given.seed}\n")
     out(", ".join(f"{name}: {count}" for name, count in sorted(trial.counts.items())) + "\n")
     return 1 if trial.found else 0
 

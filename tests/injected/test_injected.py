@@ -34,4 +34,4 @@ def test_what_fails_while_clients_ask() -> None:
 
 @pytest.mark.timeout(300)
 def test_what_fails_while_it_answers_and_while_it_starts() -> None:
-    _fail("--only", "server.py", "--sites", "10", "--seed", "5")
+    _fail("--only", "server.py", "--sites", "6", "--seed", "5")
