@@ -220,7 +220,7 @@ def test_a_full_queue_of_connections_is_waited_for(
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue refuses")
 def test_a_full_queue_is_not_waited_for_for_ever(crowd: tuple[socket.socket, int]) -> None:
     begun = time.monotonic()
-    with pytest.raises(ProvdUnreachable, match=r"takes no new connections.*try again"):
+    with pytest.raises(ProvdUnreachable, match=r"takes no new connections.*again in a moment"):
         Client(crowd[0].getsockname(), _SOON)
 
     assert time.monotonic() - begun >= _SOON * 0.9  # it did wait
@@ -288,7 +288,7 @@ def test_a_path_that_is_too_long(tmp_path: Path) -> None:
         (errno.EPERM, "a sandbox forbids it: .*allow Unix sockets in /run/p"),
         (errno.EAFNOSUPPORT, "a sandbox forbids it: .*allow Unix sockets in /run/p"),
         (errno.EACCES, "run as the daemon's user; .*sandbox"),
-        (errno.EAGAIN, "try again"),
+        (errno.EAGAIN, "again in a moment"),
         (errno.EPROTOTYPE, "provd start"),
     ],
 )

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from sealing_help import may_mount
 from support import HANG, REPOSITORY
 
 from provd import farend, fastwire, reach
@@ -56,6 +57,37 @@ def test_who_listens_is_believed_where_he_is_this_user_or_root(
     ours, other = socket.socketpair()
     with ours, other:
         assert farend.doubtful(ours) == doubted
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "doubted"),
+    [(0, 0, None), (0, 65534, 65534), (0, 7, 7), (65534, 65534, 65534), (65534, 0, None), (7, 7, None)],
+)
+def test_in_a_namespace_of_users_root_is_no_more_than_its_user_and_one_number_stands_for_many(
+    monkeypatch: pytest.MonkeyPatch, mine: int, theirs: int, doubted: int | None
+) -> None:
+    """As in a container without root. Broken: whoever bound the socket first is believed there."""
+    monkeypatch.setattr(farend, "who", lambda _: (1, theirs))
+    monkeypatch.setattr(farend, "_is_outermost", lambda: False)
+    monkeypatch.setattr(os, "geteuid", lambda: mine)
+    ours, other = socket.socketpair()
+    with ours, other:
+        assert farend.doubtful(ours) == doubted
+        assert farend.is_another(theirs) == (doubted is not None)
+
+
+@pytest.mark.skipif(not may_mount(), reason="no namespace may be made here")
+def test_the_kernel_tells_of_a_namespace_of_users() -> None:
+    told = "from provd import farend; print(farend._is_outermost())"
+    for words, outermost in (([], "True"), (["unshare", "--user", "--map-root-user"], "False")):
+        done = subprocess.run(
+            [*words, sys.executable, "-c", told],
+            env={**os.environ, "PYTHONPATH": REPOSITORY},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == outermost
 
 
 def test_the_kernel_tells_who_it_is() -> None:
