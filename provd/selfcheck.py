@@ -33,6 +33,7 @@ _LARGEST: Final = 256 * 1024 * 1024
 """Bytes of one answer's files; what is larger is not read for this."""
 _REST: Final = 50
 """How many times as long as a look took nothing is looked at then: reading takes 2 % of the time at most."""
+_FOR_EVER: Final = 2.0**62
 _SIZE: Final = 3
 """Where the size is in what is compared of a `stat`."""
 
@@ -161,7 +162,8 @@ class SelfCheck:
             return math.inf
         if self._share >= 1:
             return 1
-        return 1 + math.log1p(-random.random()) / math.log1p(-self._share)  # noqa: S311  see `judged`
+        steps = math.log1p(-random.random()) / math.log1p(-self._share)  # noqa: S311  see `judged`
+        return 1 + min(steps, _FOR_EVER) // 1
 
     def _samples(self, entry: Entry) -> list[_Sample]:
         found = (self._sample(kept) for kept in entry.deps or () if kept.dep.kind in PATH_KINDS and kept.digest)
