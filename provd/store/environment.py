@@ -71,6 +71,8 @@ _MARKS: Final = 24
 """Bytes of a meta page before what changes: its number and flags, LMDB's magic and version."""
 _ALMOST_NOTHING: Final = 16 * 1024 * 1024
 _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
+_NANOSECONDS: Final = re.compile(r"[1-8][0-9]{18}")
+"""How a store that was set aside is told from others, from 2001 on and as long as 64 bits have room."""
 
 
 class Environment:
@@ -218,12 +220,13 @@ class Environment:
         """A number that no log had that lies beside this one, set aside; 0 where none does.
 
         A version is the number of a record: who was told one by that log must not find another value under it. The
-        milliseconds since 1970 are more than a log gets to.
+        microseconds since 1970 are more than a log gets to, also one that began so: no record takes less than one.
         """
         aside = os.path.basename(self.directory) + places.UNUSABLE
         names = os.listdir(os.path.dirname(os.path.abspath(self.directory)))
-        times = [int(name[len(aside) :]) for name in names if name.startswith(aside) and name[len(aside) :].isdigit()]
-        return max(time.time_ns(), *times) // 1_000_000 if times else 0
+        ends = [name[len(aside) :] for name in names if name.startswith(aside)]
+        times = [int(end) for end in ends if _NANOSECONDS.fullmatch(end)]
+        return max(time.time_ns(), *times) // 1000 if times else 0
 
     def astray(self, *, written: bool = False) -> errors.StoreUnusable | None:
         """Why nothing more may be acknowledged: the file that is open is not the one that the next start would open.

@@ -140,3 +140,15 @@ def test_as_other_users(tmp_path: Path, listens: int) -> None:
         assert second.startswith(f"stranger who listens at {path} is user {THEIRS}, and this is user {MINE}")
     else:
         assert (first, second) == ("believed", "believed")
+
+
+def test_where_nobody_can_say_it_is_a_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where /proc is not mounted, or no descriptor is left."""
+
+    def refused(*_: object) -> int:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "open", refused)
+    for system, outermost in (("linux", False), ("darwin", True)):
+        monkeypatch.setattr(sys, "platform", system)
+        assert farend._is_outermost() is outermost
