@@ -111,3 +111,11 @@ def test_rules_are_given_beside_the_default_and_told(cli: Cli) -> None:
     assert told.splitlines()[1] == "  ignored: .git/, x/"
     cli("watch", "add", "/r")
     assert "ignore" not in cli.fake.params_of("root.add")
+
+
+def test_of_a_directory_above_a_root_that_one_is_opened() -> None:
+    """Broken: the command names the root, which is readable, and changes nothing."""
+    told = unwatched.fix("/up above it: no permission to read the directory", [b"/up/r"], [{"path": "/up/r"}])
+
+    assert "/up/r" not in told
+    assert told.split("  #")[0].split()[-1] == "/up"

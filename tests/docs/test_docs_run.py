@@ -38,6 +38,7 @@ _NOT_RUN: Final = {
     "it needs root": {"docs/howto.md", "docs/service.md"},
     "it needs a container": {"docs/containers.md"},
     "it needs an older provd": {"docs/upgrading.md"},
+    "it installs software": {"docs/model.md"},
     "it takes minutes, and a machine with nothing else to do": {"docs/performance.md"},
 }
 """reason -> the documents that have blocks which are not run for it."""

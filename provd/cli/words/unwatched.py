@@ -5,6 +5,7 @@ Rule: leaving a place out keeps every rule that its root has.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from provd import hello, ignoring
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_ABOVE: Final = " above it: "
+"""What stands, in the reason of a root, behind the directory on the way to it that is the cause."""
 _MOST: Final = 8
 """Places that one command names; when it was run, the next ones are told."""
 
@@ -28,7 +31,8 @@ def fix(why: str, places: Sequence[bytes], roots: Sequence[Json]) -> str:
     """
     if not permissions.are_missing(why):
         return hints.uncovered(why)
-    some = sorted(places)[:_MOST]
+    above, told, _ = why.partition(_ABOVE)
+    some = [os.fsencode(above)] if told else sorted(places)[:_MOST]
     them = "it" if len(some) == 1 else "them"
     readable = permissions.opening(some)
     ignored = " && ".join(_leaving_out(some, roots))
