@@ -65,7 +65,7 @@ def test_more_than_can_be_named_is_not_kept(cli: RealCli) -> None:
 
     assert "1001 paths changed" in got.err
     assert "  and 991 more\n  next: provd since c:" in got.err
-    assert "say --write DIR for that" in got.err
+    assert "nor is it looked what rests on them" in got.err
     assert [record["event"] for record in actions(cli, clock)] == ["begin", "end"]
 
 

@@ -84,6 +84,7 @@ def test_check_imports_only_what_it_needs(fake: FakeDaemon) -> None:
         "provd.cli.words.verdicts",
         "provd.client",
         "provd.codes",
+        "provd.farend",
         "provd.fastpath",
         "provd.hello",
         "provd.places",

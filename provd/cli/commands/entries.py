@@ -46,7 +46,7 @@ _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a p
         "provd put api --value-file api.md --sums sums",
         "c=$(provd clock)                       # or this, before you read it, then",
         "provd put api --value-file api.md --dep src/api.py --fetched-at $c",
-        "provd put report --value-file - --dep tree:data --fetched-at $c < report",
+        "provd put report --value-file report.md --dep tree:data --fetched-at $c",
     ),
 )
 @click.argument("key", metavar="KEY")
