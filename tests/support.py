@@ -379,3 +379,18 @@ def records_since(rpc: Rpc, clock: str, limit: int = 1000) -> list[Json]:
             return found
         assert page["records"], "more, yet nothing returned"
         clock = page["clock"]
+
+
+def run_module(module: str, *arguments: str) -> None:
+    """Runs `python -m MODULE` in a process of its own; raises AssertionError with what it said where it failed."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": REPOSITORY},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5000:]

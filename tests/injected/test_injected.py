@@ -5,26 +5,12 @@ Broken: a task of a connection that ends in an error and tells nobody; its clien
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
-from support import REPOSITORY
+from support import run_module
 
 
 def _fail(*arguments: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.injected.injections", *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": REPOSITORY},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5000:]
+    run_module("tests.injected.injections", *arguments)
 
 
 @pytest.mark.timeout(300)
