@@ -8,7 +8,6 @@ transactions belong to a thread, so the same one opens, fills and commits them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import queue
 import threading
 import time
@@ -342,8 +341,11 @@ class Store:
 
     def _tell(self, outcomes: list[_Outcome], head: int | None) -> None:
         assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        try:
             self._loop.call_soon_threadsafe(self._told, outcomes, head)
+        except RuntimeError:
+            if not self._loop.is_closed():  # where it is, nobody waits any more
+                raise
 
     def _told(self, outcomes: list[_Outcome], head: int | None) -> None:
         """In the loop: the answers may go out, since what they say is durable."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 from support import HANG, Daemon, Json, Rpc, RpcError, StartError, Workspace, clean_environment
@@ -53,8 +54,13 @@ def ask_from(ws: Workspace, prefix: list[str], chroot: str, requests: list[tuple
         for number, (method, params) in enumerate(requests)
     ]
     path = "/" + os.path.relpath(ws.daemon.socket, chroot) if chroot else ws.daemon.socket
+    return run_client(ws, PEER, path, chroot, json.dumps(lines), prefix=prefix)
+
+
+def run_client(ws: Workspace, program: str, *arguments: str, prefix: Sequence[str] = ()) -> list[Json]:
+    """The lines that a program in Python prints, in a process of its own."""
     done = subprocess.run(
-        [*prefix, sys.executable, "-c", PEER, path, chroot, json.dumps(lines)],
+        [*prefix, sys.executable, "-c", program, *arguments],
         env=clean_environment(ws.daemon.home),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -9,9 +9,9 @@ import sys
 import time
 
 import pytest
-from asking import may_unshare
+from asking import may_unshare, run_client
 from sealing_help import in_namespace, may_mount
-from support import HANG, Daemon, Json, Workspace, clean_environment
+from support import HANG, Daemon, Json, Workspace
 
 MOVING = """
 import ctypes, json, os, socket, sys
@@ -47,16 +47,8 @@ def test_a_client_that_moves_on_an_open_connection_is_seen_there(ws: Workspace, 
 
 def _asked(ws: Workspace, root: str, question: Json) -> list[Json]:
     """The answers to a client before and after it moved: below `root`, or where that is empty to another namespace."""
-    told = subprocess.run(
-        [sys.executable, "-c", MOVING, ws.daemon.socket, root, json.dumps(question)],
-        env=clean_environment(ws.daemon.home),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=HANG,
-        check=True,
-    )
-    return [json.loads(line)["result"] for line in told.stdout.splitlines()]
+    told = run_client(ws, MOVING, ws.daemon.socket, root, json.dumps(question))
+    return [line["result"] for line in told]
 
 
 def another_root_that_is_the_same_directory(home: bytes) -> None:
