@@ -20,7 +20,7 @@ from provd.core.dependency import Kind, Member
 from provd.core.reading import Found, Reading, Signature
 from provd.core.roll import Roll
 from provd.disk import IgnoreRules, Seals, SetSeal, Workers, base_of, read_single, signature_of
-from provd.ground import Ground
+from provd.ground import Ground, Stand
 
 COMPARED: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
 """What is compared of a `stat`, in the order of a Signature."""
@@ -59,14 +59,16 @@ class SealedReader:
         if stand is None and any(reading.kind is not Kind.FILE for reading in readings):
             await self._ground.settle(_PATIENCE)  # less than walking a set takes
             stand = self._ground.begin()
-        seals = None if stand is None else self._seals_of(readings, rules)
+        seals = None if stand is None else await self._seals_of(readings, rules, stand)
         if stand is None or seals is None:
             return None
         found: dict[Reading, Found] = {}
         again = _Again(self._workers)
         if again.sealer is None or again.sealer.epoch != stand.epoch:
             return None
-        for reading, seal in seals.items():
+        for number, (reading, seal) in enumerate(seals.items(), 1):
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
             others = await changed(seal.things)
             there = seal.found if others == [] else self._look_again(reading, seal, others, again)
             if there is None:
@@ -76,7 +78,9 @@ class SealedReader:
             return None
         if any((reading, found[reading].digest) in fresh for reading in again.things):
             # What was read anew may have come to be so after others were looked at, without an event.
-            for reading, seal in seals.items():
+            for number, (reading, seal) in enumerate(seals.items(), 1):
+                if number % SLICE == 0:
+                    await asyncio.sleep(0)
                 if await changed(again.things.get(reading, seal.things)) != []:
                     return None
         if self._ground.stand() != stand:
@@ -97,12 +101,11 @@ class SealedReader:
         epoch = self._seals.current()
         stand = self._ground.begin()
         stats = await self._workers.each(signature_of, paths, timeout)
-        held = stats
+        held: Mapping[bytes, Signature | None] = stats
         if len(paths) > 1:
             if stand is None or self._ground.stand() != stand:
                 return stats, {}
-            coverage = self._ground.coverage()
-            held = {path: now for path, now in stats.items() if self._ground.holds_file(path, coverage)}
+            held = await self._held(stats, stand)
         found = _by_seal(self._seals, held)
         return stats, found if epoch and self._seals.current() == epoch else {}
 
@@ -113,11 +116,31 @@ class SealedReader:
             new.roll.exchange(exchange.places)
             self._seals.keep_set(exchange.reading, new, epoch)
 
-    def _seals_of(self, readings: Collection[Reading], rules: IgnoreRules) -> dict[Reading, SetSeal] | None:
+    async def _held(self, stats: Mapping[bytes, Signature | None], stand: Stand) -> Mapping[bytes, Signature | None]:
+        """Those of the paths whose ways are watched; none where that does not stand any more."""
+        coverage = self._ground.coverage()
+        held: dict[bytes, Signature | None] = {}
+        for number, (path, now) in enumerate(stats.items(), 1):
+            if number % SLICE == 0 and not await self._still(stand):
+                return {}
+            if self._ground.holds_file(path, coverage):
+                held[path] = now
+        return held
+
+    async def _still(self, stand: Stand) -> bool:
+        """Whether things stand as they did, after others were answered: only then what is known of ways counts."""
+        await asyncio.sleep(0)
+        return self._ground.stand() == stand
+
+    async def _seals_of(
+        self, readings: Collection[Reading], rules: IgnoreRules, stand: Stand
+    ) -> dict[Reading, SetSeal] | None:
         """The seal of each reading; None where one has none, or its way is not watched."""
         coverage = self._ground.coverage()
         seals: dict[Reading, SetSeal] = {}
-        for reading in readings:
+        for number, reading in enumerate(readings, 1):
+            if number % SLICE == 0 and not await self._still(stand):
+                return None
             seal = self._seal_of(reading, rules)
             if seal is None or not self._ground.holds(reading.kind, base_of(reading), coverage):
                 return None

@@ -21,7 +21,7 @@ class Verify(StrEnum):
     LOG = "log"
 
 
-class Touch(msgspec.Struct, frozen=True, array_like=True):
+class Touch(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The newest known writes to something.
 
     `end` is the position at which the newest declared one ended (None: it is still open, 0: there is none), `action`
@@ -47,7 +47,7 @@ class Touch(msgspec.Struct, frozen=True, array_like=True):
         return max(told, default=None)
 
 
-class ObjectState(msgspec.Struct, frozen=True, array_like=True):
+class ObjectState(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What actions declared of one object.
 
     `last_end` is the position at which its last write ended (0: none), `last_action` who made it, `open` who is

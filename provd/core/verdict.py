@@ -63,7 +63,7 @@ _FRESH_WHY: Final = {
 }
 
 
-class Fault(msgspec.Struct, frozen=True):
+class Fault(msgspec.Struct, frozen=True, gc=False):
     """One dependency at fault (`dep` is None where the entry itself is), or a finding that all is well.
 
     `paths` are members of a set, in order of name: up to MAX_DIFFERING that differ, or what could not be read.

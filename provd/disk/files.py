@@ -96,7 +96,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False, array_like=True):
     sealed: bool = False
 
 
-class Listing(msgspec.Struct, frozen=True, array_like=True):
+class Listing(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The names and types in one directory, as a reading found them, sorted. `at`: see `Look`."""
 
     path: bytes

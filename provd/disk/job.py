@@ -37,12 +37,15 @@ ROUNDS: Final = 3
 """How often one thing is read at most."""
 
 
-class _Outcome(msgspec.Struct, frozen=True):
-    """What a reading found, and what to look at again; nothing where there is trouble."""
+class _Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What a reading found, and what to look at again; nothing where there is trouble.
+
+    Of 100,000 nothing is left for the collector of cycles to go through: others would wait for it.
+    """
 
     found: Found
-    seen: Sequence[Seen | Listing] = ()
-    ways: Sequence[Way] = ()
+    seen: tuple[Seen | Listing, ...] = ()
+    ways: tuple[Way, ...] = ()
 
 
 _LONGEST: Final = 4095
@@ -312,7 +315,7 @@ def _outcome(reading: Reading, rules: IgnoreRules, attempt: Attempt) -> _Outcome
         return _Outcome(Found(trouble=Trouble.UNREADABLE, detail=reason(error)))
     except Exception as error:  # noqa: BLE001 - a fault of provd's own must not pass for an answer, nor for silence
         return _Outcome(Found(trouble=Trouble.UNREADABLE, detail=f"internal: {error!r}"))
-    return _Outcome(found) if found.trouble else _Outcome(found, attempt.seen, attempt.ways)
+    return _Outcome(found) if found.trouble else _Outcome(found, tuple(attempt.seen), tuple(attempt.ways))
 
 
 def _is_too_long(reading: Reading) -> bool:

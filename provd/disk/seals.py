@@ -36,7 +36,7 @@ class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
     raw: dict[str, bytes]
 
 
-class SetSeal(msgspec.Struct, frozen=True):
+class SetSeal(msgspec.Struct, frozen=True, gc=False):
     """What a set was found to be under these `rules`, and the things whose `lstat` stands for that, with what it says.
 
     The things are all directories that were listed, and all files and links that count. `roll` is there where members

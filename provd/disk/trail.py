@@ -54,19 +54,16 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     by_itself: bool
 
 
-class Way:
+class Way(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The way to one path: that to what is `above`, and the steps from there, of which a link makes several.
 
     It ends `at` a path without links, or nowhere: what is absent or no directory leads no further.
     """
 
-    __slots__ = ("above", "at", "links", "steps")
-
-    def __init__(self, above: Way | None, steps: tuple[Step, ...], at: bytes | None, links: int = 0) -> None:
-        self.above = above
-        self.steps = steps
-        self.at = at
-        self.links = links
+    above: Way | None
+    steps: tuple[Step, ...]
+    at: bytes | None
+    links: int = 0
 
 
 _QUICK_LOOKS: Final = 512

@@ -16,7 +16,7 @@ _LINKS: Final = 40
 """Links that the kernel follows in one path."""
 
 
-class Route(msgspec.Struct, frozen=True, array_like=True):
+class Route(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The way of one path.
 
     `hops` are the names looked up, in order, each in its real directory. It ends `at` the last of them: a real path
