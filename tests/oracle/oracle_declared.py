@@ -130,10 +130,11 @@ class Declaring:
             else:
                 client.close()
             return set(objects)
-        number, (client, objects) = self._held.popitem()
+        number, (client, objects) = next(reversed(self._held.items()))
         client.close()
         # Whoever asks meanwhile finds it open: only the list tells when its end is recorded.
         while any(each["id"] == number for each in rpc("action.list")["actions"]):
             pass
+        del self._held[number]  # not before: where the daemon is killed meanwhile it has failed all the same
         self._ended(number, objects, written=True)
         return set(objects)
