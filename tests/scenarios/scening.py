@@ -1,0 +1,74 @@
+"""What the scenarios share: helpers of the tests from outside, and the four ways of asking as one question.
+
+Rule: a scenario asks a real daemon about real files, and says in its docstring what others get wrong there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(_TESTS, "blackbox"), _TESTS]
+
+from asking import begin, code, one, sh  # noqa: E402
+from carrying import exported  # noqa: E402
+from support import Workspace  # noqa: E402
+from test_seals_blackbox import comes_to_be_sealed  # noqa: E402
+from test_watch_faults import Humble  # noqa: E402
+from test_watch_limits import Confined, may_confine  # noqa: E402
+from test_watch_moves import exchange  # noqa: E402
+from watching import (  # noqa: E402
+    gaps,
+    mutations,
+    overflow,
+    position,
+    records_since,
+    root_of,
+    seals_hold,
+    since,
+    stopped,
+)
+
+__all__ = [
+    "Confined",
+    "Humble",
+    "all_say",
+    "begin",
+    "code",
+    "comes_to_be_sealed",
+    "exchange",
+    "exported",
+    "gaps",
+    "may_confine",
+    "mutations",
+    "never_fresh",
+    "one",
+    "overflow",
+    "position",
+    "records_since",
+    "root_of",
+    "seals_hold",
+    "sh",
+    "since",
+    "stopped",
+]
+
+def never_fresh(ws: Workspace, *keys: str, by_log: bool = True) -> None:
+    """Asks in each way that there is: the answer is dirty by what is there, and by the strict rule it is not fresh.
+
+    `by_log`: by the watcher's log, too; not where the change is one of which no event tells.
+    """
+    for key in keys:
+        for verify in ("log", "auto", "content") if by_log else ("auto", "content"):
+            answer = ws.check(key, verify=verify)
+            assert answer["verdict"] == "dirty", (key, verify, answer)
+        answer = ws.check(key, revalidate=False)
+        assert answer["verdict"] != "fresh", (key, answer)
+
+
+def all_say(ws: Workspace, key: str, *verdicts: str) -> None:
+    """The answer in each way of asking that looks at what is there is one of these."""
+    for verify in ("log", "auto", "content"):
+        answer = ws.check(key, verify=verify)
+        assert answer["verdict"] in verdicts, (verify, answer)
