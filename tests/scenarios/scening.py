@@ -13,7 +13,7 @@ sys.path[:0] = [os.path.join(_TESTS, "blackbox"), _TESTS]
 
 from asking import begin, code, one, sh  # noqa: E402
 from carrying import exported  # noqa: E402
-from support import Workspace  # noqa: E402
+from support import Workspace, records_since  # noqa: E402
 from test_seals_blackbox import comes_to_be_sealed  # noqa: E402
 from test_watch_faults import Humble  # noqa: E402
 from test_watch_limits import Confined, may_confine  # noqa: E402
@@ -23,7 +23,6 @@ from watching import (  # noqa: E402
     mutations,
     overflow,
     position,
-    records_since,
     root_of,
     seals_hold,
     since,
@@ -53,6 +52,7 @@ __all__ = [
     "since",
     "stopped",
 ]
+
 
 def never_fresh(ws: Workspace, *keys: str, by_log: bool = True) -> None:
     """Asks in each way that there is: the answer is dirty by what is there, and by the strict rule it is not fresh.

@@ -8,7 +8,20 @@ import subprocess
 import sys
 
 import pytest
-from scening import all_say, begin, code, exported, gaps, mutations, never_fresh, one, overflow, records_since, sh, since
+from scening import (
+    all_say,
+    begin,
+    code,
+    exported,
+    gaps,
+    mutations,
+    never_fresh,
+    one,
+    overflow,
+    records_since,
+    sh,
+    since,
+)
 from support import HANG, Json, RpcError, Workspace, unwire
 
 TRIALS = 20

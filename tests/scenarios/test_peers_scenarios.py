@@ -154,7 +154,7 @@ def test_a_tree_removed_and_made_again_at_once(watched: Workspace, *, changed: b
     deps = ["tree:d", "glob:d/**/*", "file:d/3/f7", "dir:d/3"]
     for dep in deps:
         watched.put(dep, dep, fetched_at=watched.clock())
-    shutil.copytree(watched.path("d"), watched.path("copy"))
+    shutil.copytree(os.fsdecode(watched.path("d")), os.fsdecode(watched.path("copy")))
     if changed:
         watched.write("copy/3/f7", "Content 7")
     shutil.rmtree(watched.path("d"))
