@@ -17,7 +17,7 @@ _DEFINED: Final = re.compile(r"def (test_\w+)\(")
 
 def _there() -> dict[str, str]:
     """The names of all files of tests, and of the tests in them, each with the text of its file."""
-    found = {}
+    found: dict[str, str] = {}
     for directory, _, files in os.walk(os.path.join(REPOSITORY, "tests")):
         for name in files:
             if name.startswith("test_") and name.endswith(".py"):

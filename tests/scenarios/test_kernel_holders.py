@@ -131,10 +131,13 @@ class Held:
             with contextlib.suppress(OSError):
                 self.holding[holder] = HOLDERS[holder](ws.write(f"h{number}", CONTENT))
                 ws.put(holder, f"file:h{number}")
+
+    def rest(self) -> None:
+        """Asks until no time is young any more: each file is read, every time."""
         until = time.monotonic() + RESTS
         while time.monotonic() < until:
             for holder in self.holding:
-                answer = ws.check(holder)
+                answer = self.ws.check(holder)
                 assert (answer["verdict"], answer["checked"]) == ("fresh", "content"), (holder, answer)
 
 
@@ -147,6 +150,7 @@ def held() -> Iterator[Held]:
             pytest.skip("nothing can be sealed here")
         held = Held(ws)
         try:
+            held.rest()
             yield held
         finally:
             for store, let_go in held.holding.values():  # those that no test has asked for

@@ -248,7 +248,7 @@ class Stalled:
         register = struct.pack("<QQQQ", self._address, mmap.PAGESIZE, 1, 0)
         fcntl.ioctl(self._faults, 0xC020AA00, bytearray(register))
         write = [descriptor, ctypes.c_void_p(self._address), ctypes.c_size_t(9), ctypes.c_long(0)]
-        self._thread = threading.Thread(target=lambda: LIBC.pwrite(*write))
+        self._thread = threading.Thread(target=lambda: LIBC.pwrite(*write), daemon=True)
         self._thread.start()
         assert select.select([self._faults], [], [], 60)[0], "it never came to the page"
 
