@@ -19,6 +19,7 @@ from test_watch_faults import Humble  # noqa: E402
 from test_watch_limits import Confined, may_confine  # noqa: E402
 from test_watch_moves import exchange  # noqa: E402
 from watching import (  # noqa: E402
+    eventually,
     gaps,
     mutations,
     overflow,
@@ -36,6 +37,7 @@ __all__ = [
     "begin",
     "code",
     "comes_to_be_sealed",
+    "eventually",
     "exchange",
     "exported",
     "gaps",

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from scening import all_say, comes_to_be_sealed, seals_hold
+from scening import all_say, comes_to_be_sealed, eventually, seals_hold
 from support import Daemon, Workspace
 from writing_ways import (
     CONTENT,
     MAY_LOOP,
+    RESTS,
     Child,
     Mapping,
     Stalled,
@@ -32,8 +33,6 @@ from writing_ways import (
 )
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are made by their numbers there")
-RESTS = 2.2
-"""Seconds after which any file system's times tell nothing any more: the rule of age is no help then."""
 
 
 Holding = tuple[Callable[[], object], Callable[[], object]]
@@ -129,16 +128,18 @@ class Held:
         self.holding: dict[str, Holding] = {}
         for number, holder in enumerate(HOLDERS):
             with contextlib.suppress(OSError):
-                self.holding[holder] = HOLDERS[holder](ws.write(f"h{number}", CONTENT))
-                ws.put(holder, f"file:h{number}")
+                self.holding[holder] = HOLDERS[holder](ws.write(f"h{number}/f", CONTENT))
+                ws.put(holder, f"file:h{number}/f")
+                ws.put(f"set: {holder}", f"glob:h{number}/[f]")
 
     def rest(self) -> None:
         """Asks until no time is young any more: each file is read, every time."""
         until = time.monotonic() + RESTS
         while time.monotonic() < until:
             for holder in self.holding:
-                answer = self.ws.check(holder)
-                assert (answer["verdict"], answer["checked"]) == ("fresh", "content"), (holder, answer)
+                for key in (holder, f"set: {holder}"):
+                    answer = self.ws.check(key)
+                    assert (answer["verdict"], answer["checked"]) == ("fresh", "content"), (key, answer)
 
 
 @pytest.fixture(scope="module")
@@ -166,18 +167,19 @@ def test_whoever_may_still_write_leaves_a_file_without_a_seal(held: Held, holder
     """However old its times are: age is no proof, only that nobody can write is one."""
     if holder not in held.holding:
         pytest.skip("not on this system")
-    ws, path = held.ws, held.ws.path(f"h{list(HOLDERS).index(holder)}")
+    ws, name, keys = held.ws, f"h{list(HOLDERS).index(holder)}/f", (holder, f"set: {holder}")
+    path = ws.path(name)
     store, let_go = held.holding.pop(holder)
-    assert ws.check(holder)["checked"] == "content"
+    assert [ws.check(key)["checked"] for key in keys] == ["content"] * 2
     was = os.stat(path)
     store()
     if holder in UNTOLD | {"a write that stalls"}:
         assert os.stat(path).st_ctime_ns == was.st_ctime_ns, "a time tells of it: this is another story"
-    assert ws.verdict(holder) == "dirty"
-    assert ws.verdict(holder, revalidate=False) != "fresh"
+    assert [ws.verdict(key) for key in keys] == ["dirty"] * 2
+    assert "fresh" not in [ws.verdict(key, revalidate=False) for key in keys]
     let_go()
-    assert ws.verdict(holder) == "dirty"
-    ws.put(holder, f"file:h{list(HOLDERS).index(holder)}")
+    assert [ws.verdict(key) for key in keys] == ["dirty"] * 2
+    ws.put(holder, f"file:{name}")
     comes_to_be_sealed(ws, holder)
 
 
@@ -236,7 +238,7 @@ def test_a_lease_of_somebody_else_is_not_waited_for(own: Workspace) -> None:
     before = signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
         with opened(path) as descriptor:
-            leased_for_writing(descriptor)
+            assert eventually(lambda: leased_for_writing(descriptor)), "the daemon is not done with it"
             for content in (b"a", b"two"):
                 os.pwrite(descriptor, content, 0)
                 assert own.found("k", timeout_ms=20_000) == ("unknown", "unreadable")

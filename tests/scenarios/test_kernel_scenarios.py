@@ -197,8 +197,9 @@ def sealed() -> Iterator[Workspace]:
         if not seals_hold(ws.root):
             pytest.skip("nothing can be sealed here")
         for number, way in enumerate(WAYS):
-            ws.write(f"w{number}", CONTENT)
-            ws.put(way, f"file:w{number}")
+            ws.write(f"w{number}/f", CONTENT)
+            ws.put(way, f"file:w{number}/f")
+            ws.put(f"set: {way}", f"glob:w{number}/[f]")
         yield ws
         assert "Traceback" not in daemon.said()
     finally:
@@ -207,17 +208,18 @@ def sealed() -> Iterator[Workspace]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_no_way_to_change_a_sealed_file_escapes(sealed: Workspace, way: str) -> None:
-    path = sealed.path(f"w{list(WAYS).index(way)}")
-    comes_to_be_sealed(sealed, way)  # anew, where anything was mounted meanwhile
+    path = sealed.path(f"w{list(WAYS).index(way)}/f")
+    comes_to_be_sealed(sealed, way, f"set: {way}")  # anew, where anything was mounted meanwhile
     try:
         WAYS[way](path)
     except OSError as error:
         pytest.skip(f"not on this file system: {error}")
     with open(path, "rb") as file:
         assert file.read() != CONTENT, "nothing was changed: this is no story"
-    for how in ({}, {"verify": "content"}):
-        assert sealed.verdict(way, **how) == "dirty", how
-    assert sealed.verdict(way, revalidate=False) != "fresh"
+    for key in (way, f"set: {way}"):
+        for verify in ("auto", "content"):
+            assert sealed.verdict(key, verify=verify) == "dirty", (key, verify)
+        assert sealed.verdict(key, revalidate=False) != "fresh", key
 
 
 def private(path: bytes) -> None:

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator
 
 SIZE = 3 * mmap.PAGESIZE
 CONTENT = b"a" * SIZE
+RESTS = 2.2
+"""Seconds after which any file system's times tell nothing any more: the rule of age is no help then."""
 MAY_LOOP = os.geteuid() == 0 and os.path.exists("/dev/loop-control") and shutil.which("losetup") is not None
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = LIBC.mremap.restype = ctypes.c_void_p
@@ -233,8 +235,13 @@ def by_device(device: str, content: bytes) -> None:
     os.close(descriptor)
 
 
-def leased_for_writing(descriptor: int) -> None:
-    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+def leased_for_writing(descriptor: int) -> bool:
+    """Takes a lease for writing; false where anybody else has the file open at this moment."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class Stalled:
