@@ -5,7 +5,6 @@ Those of the list in docs/scenarios.md that are not here have their tests where 
 
 from __future__ import annotations
 
-import mmap
 import os
 import shutil
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from scening import (
 )
 from sealing_help import in_namespace, may_mount, mount
 from support import Daemon, Workspace
+from writing_ways import CONTENT, Mapping
 
 ROUNDS = 100
 
@@ -65,15 +65,14 @@ def test_a_store_to_a_page_that_was_dirty_when_the_value_was_made(watched: Works
     """It moves no time and makes no event; nor does the end of the mapping say what was stored."""
     path = f"/dev/shm/{os.path.basename(watched.root)}" if memory else os.fsdecode(watched.path("f"))
     try:
-        with open(path, "w+b") as file:
-            file.write(b"a" * 4096)
-            file.flush()
-            mapping = mmap.mmap(file.fileno(), 0)
-        mapping[:1] = b"b"
+        with open(path, "wb") as file:
+            file.write(CONTENT)
+        mapping = Mapping(os.fsencode(path))
+        mapping.store(b"b")
         watched.put("k", f"file:{path}")
         assert watched.verdict("k") == "fresh"
         was = os.stat(path)
-        mapping[:1] = b"c"
+        mapping.store(b"c")
         assert os.stat(path).st_mtime_ns == was.st_mtime_ns, "or this is another story"
         never_fresh(watched, "k", by_log=False)
         mapping.close()
