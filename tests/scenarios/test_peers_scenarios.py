@@ -352,7 +352,7 @@ def test_layers_that_are_edited_below_their_mount(tmp_path_factory: pytest.TempP
     in_namespace(layers_are_edited, os.fsencode(tmp_path_factory.mktemp("layers")))
 
 
-def test_all_ways_of_a_sealed_file_are_asked_as_often(own: Workspace) -> None:
+def test_a_thousand_edits_of_a_sealed_file_are_each_in_the_next_answer(own: Workspace) -> None:
     """A thousand edits, each asked about at once, of a file that had come to rest."""
     if not seals_hold(own.root):
         pytest.skip("nothing can be sealed here")
