@@ -38,8 +38,6 @@ _SHOWN: Final = 10
 _OTHERS: Final = 3
 _NAMED: Final = 1000
 """Paths that are declared afterwards; of more, none."""
-_SEEN: Final = "changed while it ran"
-"""The note of what is declared since it was seen: nobody said that it is its doing."""
 _STDOUT: Final = "-"
 _NOT_RUN: Final = "; the command was not run"
 
@@ -257,8 +255,8 @@ def _declare(run: _Run) -> None:
     run.others = run.others or changed.others(run.client, run.clock, run.held.ids)
     if run.others:
         return
-    told: Json = {word: run.params[word] for word in ("session", "turn", "note") if word in run.params}
-    told["note"] = f"{told['note']} ({_SEEN})" if "note" in told else _SEEN
+    told: Json = {word: run.params[word] for word in ("session", "turn") if word in run.params}
+    told["note"] = records.seen(run.held.ids[0], run.params.get("note"))
     outcome = "failed" if run.outcome == "failed" else "done"
     told |= {"writes": list(map(names.file, paths)), "outcome": outcome}
     answer = run.client.call("action.record", **told, **run.place)
