@@ -123,12 +123,12 @@ def test_usage_of_put(cli: Cli, arguments: list[str | bytes], message: str) -> N
         (
             ["--json-value", "--value", "so it is"],
             """the value is not JSON: Expecting value (line 1, column 1): 'so it is'
-  next: provd put k --json-value --value '"so it is"'  # as JSON a text has its quotes\n""",
+  next: provd put k --json-value --value '{"name": [1, "a text"]}'  # """,
         ),
         (
             ["--meta", "{'a': 1}"],
             """--meta is not JSON: Expecting property name enclosed in double quotes (line 1, column 2): "'a': 1}"
-  next: provd put k --meta '{"name": [1, "text"]}'  # """,
+  next: provd put k --meta '{"name": [1, "a text"]}'  # """,
         ),
         (["--meta", "[1"], "--meta is not JSON: Expecting ',' delimiter (line 1, column 3), where it ends\n"),
     ],

@@ -55,7 +55,7 @@ def test_an_empty_command(cli: Cli) -> None:
 def test_an_import_from_stdin_says_so(cli: Cli, more: list[str]) -> None:
     err = cli("import", *more, code=2).err
 
-    again = " ".join(["provd import -", *more]).replace("a b", "'a b'")
+    again = " ".join(["provd import", *more, "-"]).replace("a b", "'a b'")
     assert err.startswith(f"provd: Missing argument 'FILE'.\n  next: {again}  # takes in what comes on stdin\n")
     assert "FILE" in cli("import", "--help").out.splitlines()[0].split()
     assert cli.fake.asked == []

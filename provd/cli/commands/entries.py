@@ -38,6 +38,10 @@ _SHOWN: Final = 3
 _NAMED: Final = 10
 _AROUND: Final = 40
 """Characters that are shown of what is no JSON."""
+_JSON_VALUE: Final = (
+    """provd put KEY --json-value --value '{"name": [1, "a text"]}'  # so is JSON; without --json-value it is a text"""
+)
+_JSON_META: Final = """provd put KEY --meta '{"name": [1, "a text"]}'  # so is JSON: its texts are in double quotes"""
 _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a path to it instead")
 
 
@@ -92,7 +96,7 @@ def put(
     params |= _value(**value)
     params |= timed | told | given(op=op)
     if meta is not None:
-        params["meta"] = _written(meta, "--meta", "--meta")
+        params["meta"] = _written(meta, "--meta", _JSON_META)
     with at.connect(WORK_PATIENCE, exact.ExactClient) as client:
         place = where.params(client)
         try:
@@ -160,7 +164,7 @@ def _value(value: str | None, value_file: str | None, json_value: bool, no_value
         raise Usage("--json-value needs a value", "give it with --value or --value-file")
     else:
         return {}
-    return {"value": _written(content, "the value", "--json-value --value") if json_value else content}
+    return {"value": _written(content, "the value", _JSON_VALUE) if json_value else content}
 
 
 def _read(file: str) -> str:
@@ -170,8 +174,8 @@ def _read(file: str) -> str:
         raise Usage(f"the value is not UTF-8: {error}", "values are text or JSON: encode it, in base64 say") from None
 
 
-def _written(content: str, what: str, option: str) -> Written:
-    """What was given as JSON by an option, and is `what`; raises Usage that tells where it is none."""
+def _written(content: str, what: str, hint: str) -> Written:
+    """What was given as JSON, and is `what`; raises Usage that tells where it is none."""
     try:
         return exact.written(content)
     except ValueError as error:
@@ -180,15 +184,7 @@ def _written(content: str, what: str, option: str) -> Written:
             there = content[error.pos : error.pos + _AROUND]
             where = f": {there!r}" if there else ", where it ends"
             why = f"{error.msg} (line {error.lineno}, column {error.colno}){where}"
-        raise Usage(f"{what} is not JSON: {why}", _as_json(content, option)) from None
-
-
-def _as_json(content: str, option: str) -> str:
-    """The command with a value that is JSON: what was given where it is a short text, else one that shows how."""
-    text = content.strip()
-    if not text or len(text) > _AROUND or text[0] in '[{"':
-        return f"""provd put KEY {option} '{{"name": [1, "text"]}}'  # so is JSON: its texts are in double quotes"""
-    return f"provd put KEY {option} {output.quoted(json.dumps(text))}  # as JSON a text has its quotes"
+        raise Usage(f"{what} is not JSON: {why}", hint) from None
 
 
 @click.command(cls=Command, examples=("provd ls --dirty", "provd ls --touching src/api.py"))

@@ -169,8 +169,8 @@ def import_(file: str | None, as_root: str | None, as_json: bool, at: Place) -> 
     Each line stands alone: what cannot be taken is told by its number, and the others are. What is fresh here stays.
     """
     if file is None:
-        moved = "" if as_root is None else f" --as-root {output.quoted(as_root)}"
-        raise Usage("Missing argument 'FILE'.", f"provd import -{moved}  # takes in what comes on stdin")
+        again = "provd import -" if as_root is None else f"provd import --as-root {output.quoted(as_root)} -"
+        raise Usage("Missing argument 'FILE'.", steps.because(again, "takes in what comes on stdin"))
     with _opened(file) as source, at.connect(WORK_PATIENCE, LineClient) as client:
         taking = _Taking(client, source, file)
         try:
