@@ -245,7 +245,7 @@ def _judged(given: dict[str, Any], lines: dict[str, int]) -> tuple[dict[str, Any
             message = f"{name}: wanted is a section [{name}]; there stands {_shown(value)}"
         else:
             word = "section" if isinstance(value, dict) else "key"
-            message = f"{name}: there is no such {word}{_suggestion(name)}"
+            message = f"{name}: there is no such {word}, {_suggestion(name, value)}"
         mistakes.append(Mistake(message, name, lines.get(name)))
     return values, mistakes
 
@@ -261,17 +261,31 @@ def _flat(given: dict[str, Any]) -> list[tuple[str, Any]]:
     return found
 
 
-def _suggestion(name: str) -> str:
-    """The nearest name that there is: of a section's key one of its own or of another's, else all that it has."""
+def _suggestion(name: str, value: object) -> str:
+    """The nearest name that there is: of a section's key one of its own or of another's; of a section that is like none
+    the one that has what stands in it. Where nothing is near, all that there are.
+    """
     section, _, asked = name.rpartition(".")
     own = {key.removeprefix(f"{section}."): key for key in KEYS if section and key.startswith(f"{section}.")}
     other = {key.rpartition(".")[2]: key for key in KEYS}
+    whole = {re.sub(r"\W", "_", key): key for key in KEYS}  # log_level, as the options and other programs have it
     places = {} if section else {each: f"[{each}]" for each in SECTIONS}  # it stands in a section that there is
-    for names in (own, other | places):
-        near = difflib.get_close_matches(asked, names, n=1, cutoff=_NEAR)
-        if near:
-            return f", did you mean {names[near[0]]}?"
-    return f", [{section}] has {', '.join(own)}" if own else ""
+    for names in (own, other | places, {} if section else whole):
+        if near := _nearest(asked, names):
+            return f"did you mean {near}?"
+    inside = value if isinstance(value, dict) else {}
+    if near := next(filter(None, (_nearest(each, own | other) for each in inside)), None):
+        return f"did you mean {near}?"
+    every = ", ".join(f"[{each}]" for each in SECTIONS)
+    alone = ", ".join(key for key in KEYS if "." not in key)
+    there = every if isinstance(value, dict) else f"{alone}, {every}"
+    return f"[{section}] has {', '.join(own)}" if own else f"there are {there}"
+
+
+def _nearest(asked: str, names: dict[str, str]) -> str | None:
+    """What the most alike of the names stands for; None where none is alike enough."""
+    near = difflib.get_close_matches(asked, names, n=1, cutoff=_NEAR)
+    return names[near[0]] if near else None
 
 
 def _article(wanted: str) -> str:

@@ -28,6 +28,7 @@ PROGRAMS: Final = frozenset(
             "kill",
             "ls",
             "mkdir",
+            "mount",
             "mv",
             "printenv",
             "rm",

@@ -18,7 +18,7 @@ _HINTS: Final[dict[str, str]] = {
     "deleted": "it is gone: put the entry anew, or forget it",
     "type-changed": "it became something else: read it again and put the entry anew",
     "listing-changed": "list it again and put the entry anew",
-    "touched": "it was written since the clock: read it again, or ask without revalidate: false",
+    "touched": "it was written since the clock: read it again and put the entry anew",
     "unproven": "nobody knows what was read: put again with the digest of what you read, or with a newer clock",
     "written": "an action wrote it since the clock: look again and put the entry anew",
     "gap": "it may have been written and nobody said so: look again and put the entry anew",
@@ -39,6 +39,8 @@ _HINTS: Final[dict[str, str]] = {
     "no-active": "none of its values is active: see entry.history",
 }
 
+READING: Final = "without revalidate: false"
+"""How a question is asked that may read."""
 _NEWER: Final = "take a new clock, read it again, then put it again"
 _ASK_AGAIN: Final = (
     "nothing shows what was read: ask with the digest of what you read; a clock alone shows what had rested for "
@@ -65,6 +67,8 @@ def hint(fault: Fault) -> str:
         return _NEWER
     if fault.why == "unproven" and fault.detail:
         return _HINTS["unreadable"] + ", then put it again"
+    if fault.unasked:
+        return f"{_HINTS[fault.why]}, or ask {READING}"
     return _HINTS.get(fault.why, "")
 
 

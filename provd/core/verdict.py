@@ -68,6 +68,7 @@ class Fault(msgspec.Struct, frozen=True, gc=False):
 
     `paths` are members of a set, in order of name: up to MAX_DIFFERING that differ, or what could not be read.
     `held` says what each that differs is now: `absent` or a digest, empty where its content does not count.
+    `unasked`: a digest is kept, which a question that reads would have compared.
     """
 
     verdict: Verdict
@@ -81,6 +82,7 @@ class Fault(msgspec.Struct, frozen=True, gc=False):
     action: int | None = None
     detail: str = ""
     causes: tuple[Fault, ...] = ()
+    unasked: bool = False
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -336,11 +338,12 @@ class _Judge:
         touch = self._facts.touches.get((entry.id, index))
         if touch is not None and touch.since(entry.clock):
             action = touch.action if touch.declared_since(entry.clock) else None
-            return Fault(Verdict.DIRTY, "touched", Proof.LOG, kept.dep, action=action)
+            unasked = kept.digest is not None
+            return Fault(Verdict.DIRTY, "touched", Proof.LOG, kept.dep, action=action, unasked=unasked)
         if kept.digest is not None and kept.dep.name in self._stats:
             now = self._stats[kept.dep.name]
             if now != kept.signature and (kept.signature is not None or kept.digest == ABSENT):
-                return Fault(Verdict.DIRTY, "touched", Proof.STAT, kept.dep, was=kept.digest)
+                return Fault(Verdict.DIRTY, "touched", Proof.STAT, kept.dep, was=kept.digest, unasked=True)
         if self._facts.late:
             return _late(kept.dep)
         there = None if kept.digest is None else self._found.get(reading_of(kept))

@@ -12,7 +12,7 @@ import pwd
 import sys
 
 from provd.services import itself
-from provd.services.base import Kind, Plan, Service, ServiceError, option
+from provd.services.base import Kind, Plan, Service, ServiceError, option, options
 from provd.services.launchd import Launchd
 from provd.services.runner import Ran, Runner, run
 from provd.services.systemd import Systemd, is_instance
@@ -31,6 +31,7 @@ __all__ = [
     "itself",
     "manager",
     "option",
+    "options",
     "run",
 ]
 

@@ -70,10 +70,16 @@ class Service:
 
 
 def option(command: list[str], name: str) -> str | None:
-    """The value of an option of a command line, as two words or as one with `=`; None where it is not there."""
+    """The first value of an option of a command line; None where it is not there."""
+    return next(iter(options(command, name)), None)
+
+
+def options(command: list[str], name: str) -> list[str]:
+    """All values of an option of a command line, as two words or as one with `=`."""
+    found = []
     for at, word in enumerate(command):
         if word == name and at + 1 < len(command):
-            return command[at + 1]
-        if word.startswith(name + "="):
-            return word.partition("=")[2]
-    return None
+            found.append(command[at + 1])
+        elif word.startswith(name + "="):
+            found.append(word.partition("=")[2])
+    return found

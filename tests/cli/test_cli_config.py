@@ -104,7 +104,9 @@ def test_check_finds_a_root_that_is_not_there(cli: Cli) -> None:
 def test_check_takes_any_file_which_must_be_there(cli: Cli) -> None:
     with open("mine.toml", "w", encoding="utf-8") as file:
         file.write("a = 1")
-    assert cli("config", "check", "mine.toml", code=1).out.endswith("mine.toml:1: a: there is no such key\n")
+    assert cli("config", "check", "mine.toml", code=1).out.endswith(
+        "mine.toml:1: a: there is no such key, there are roots, [store], [log], [watch], [self_check], [logging]\n"
+    )
     assert "cannot be read" in cli("config", "check", "none.toml", code=1).out
 
 

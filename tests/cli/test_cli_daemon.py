@@ -169,8 +169,10 @@ def test_audit(cli: Cli) -> None:
 
 def test_an_audit_says_what_it_read_and_what_rules_left_out(cli: Cli) -> None:
     cli.fake.answers["daemon.audit"] = {"files": 7, "read": 1, "ignored": 2, "mismatches": []}
-    assert cli("audit", "--sample", "1").out == (
-        "7 files compared, 1 of them read, 0 differ, 2 names left out by ignore rules\n"
+    assert (
+        cli("audit", "--sample", "1").out
+        == cli("audit").out
+        == ("7 files compared, 1 of them read, 0 differ, 2 names left out by ignore rules\n")
     )
 
 

@@ -117,6 +117,26 @@ def test_usage_of_put(cli: Cli, arguments: list[str | bytes], message: str) -> N
     assert cli.fake.asked == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["--json-value", "--value", "so it is"],
+            """the value is not JSON: Expecting value (line 1, column 1): 'so it is'
+  next: provd put k --json-value --value '{"name": [1, "a text"]}'  # """,
+        ),
+        (
+            ["--meta", "{'a': 1}"],
+            """--meta is not JSON: Expecting property name enclosed in double quotes (line 1, column 2): "'a': 1}"
+  next: provd put k --meta '{"name": [1, "a text"]}'  # """,
+        ),
+        (["--meta", "[1"], "--meta is not JSON: Expecting ',' delimiter (line 1, column 3), where it ends\n"),
+    ],
+)
+def test_of_what_is_no_json_it_is_told_where_and_how_it_is_written(cli: Cli, arguments: list[str], told: str) -> None:
+    assert told in cli("put", "k", *arguments, code=2).err
+
+
 def test_put_without_provenance_warns(cli: Cli) -> None:
     cli.fake.answers["entry.put"] = _PUT | {"verdict": verdict("unknown", why="no-provenance")}
 

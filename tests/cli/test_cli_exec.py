@@ -210,7 +210,10 @@ def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:
     begun = next(record for record in actions(cli, clock) if record["event"] == "begin")
     assert f"provd: action {declared['id']} done (begun as record {begun['id']}): " in got.err, "who has the paths"
     why = " ".join(cli("why", "f", code=1).out.split())
-    assert f"(declared afterwards by action {declared['id']}, session s1, note changed while it ran)" in why
+    assert (
+        f"(declared afterwards by action {declared['id']}, session s1, note changed while action {begun['id']} ran)"
+        in why
+    )
     assert "where nobody is named" not in why
     assert f"touched by action {declared['id']} declared afterwards at " in why
 

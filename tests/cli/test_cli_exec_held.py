@@ -211,7 +211,8 @@ def test_what_another_declared_afterwards_is_not_its_doing(cli: RealCli) -> None
         ("s2", [f"{cli.root}/theirs"]),
         ("s1", [f"{cli.root}/mine"]),
     ]
-    assert records[1]["note"] == "changed while it ran"
+    begun = next(action for action in actions(cli, clock) if action["event"] == "begin")
+    assert records[1]["note"] == f"changed while action {begun['id']} ran"
 
 
 def test_who_says_what_it_writes_gets_nothing_else(cli: RealCli) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from fake_daemon import HELLO, Cli, FakeDaemon
 from real_cli import cli
+from support import HANG, records_since
+
+from provd.cli.screens import changed
 
 if TYPE_CHECKING:
     from real_cli import RealCli
@@ -75,6 +80,54 @@ def test_what_was_made_and_moved_is_told_by_the_path_that_is_there(cli: RealCli)
     there = {path for path, kind in told.items() if kind != "deleted"}
     assert {os.path.join(cli.root, name) for name in ("b", "b/f", "new")} <= there
     assert [path for path in there if not os.path.lexists(path)] == []
+
+
+def _hashed(cli: RealCli, clock: str) -> None:
+    """Asks until no digest since a clock is to come any more."""
+    deadline = time.monotonic() + HANG
+    while True:
+        found = records_since(cli.daemon.rpc, clock)
+        told = {record["of"] for record in found if record["type"] == "hashed"}
+        if all(record["seq"] in told for record in found if record.get("digest_state") == "pending"):
+            return
+        assert time.monotonic() < deadline
+
+
+def test_what_was_written_as_it_was_is_not_told_as_a_change(cli: RealCli) -> None:
+    clock = cli("clock").out.strip()
+    told = []
+    for script in ("echo one > f", "echo one > f", "echo one > t; mv t f; echo > g", "echo two > f", "echo one > f"):
+        told.append(cli.process("exec", "--", "sh", "-c", script).err.replace(f"{cli.root}/", ""))
+        _hashed(cli, clock)
+
+    same = "  modified f  (the same content)\n"
+    assert [same in each for each in told] == [False, True, True, False, False]
+    assert "): 1 path written meanwhile with the content that it had\n" in told[1]
+    assert "): 1 path changed meanwhile, 1 written with the content that it had\n" in told[2]
+    assert all("): 1 path changed meanwhile\n" in told[at] for at in (0, 3, 4))
+
+
+_HAD = {"seq": 3, "type": "mutation", "kind": "modified", "path": "/r/d/f", "digest": "xxh3:1"}
+_UNSURE: list[dict[str, Any]] = [
+    {"type": "gap", "scope": "/r", "reason": "events lost"},
+    {"type": "mutation", "kind": "moved", "path": "/r/d", "from": "/r/e", "digest": None},
+    {"type": "mutation", "kind": "modified", "path": "/r/d/f", "digest": None},
+    {"type": "mutation", "kind": "deleted", "path": "/r/d", "digest": None},
+]
+
+
+@pytest.mark.parametrize(
+    "between", [{"type": "mutation", "kind": "attrib", "path": "/r/d/f", "digest": None}, *_UNSURE]
+)
+def test_what_was_there_before_is_known_only_where_nothing_came_between(between: dict[str, Any]) -> None:
+    now = _HAD | {"seq": 9, "size": 1}
+    answers = {
+        "log.since": {"records": [_HAD, between | {"seq": 4}, now]},
+        "deps.snapshot": {"digests": [{"dep": "file:/r/d/f", "digest": "xxh3:1"}]},
+    }
+    client = Mock(call=lambda method, **_: answers[method])
+
+    assert changed.same(client, [now], 5) == (set() if between in _UNSURE else {b"/r/d/f"})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,13 @@ from provd.cli.words import permissions
 hung = os.fsencode(sys.argv[1])
 sys.exit(0 if {look} else 9)
 """
+_DOCTOR = """
+import sys
+from provd.cli import main
+from provd.cli.commands.doctor import facts
+facts.PATIENCE = 0.3
+sys.exit(main(["doctor", "--json"]))
+"""
 _HELD = "import os, sys, threading; threading.Thread(target=os.stat, args=sys.argv[1:]).start()"
 """A process that the mount holds by a thread: the system tells of the first one that it has ended."""
 
@@ -61,10 +69,28 @@ def run(home: str) -> None:
             if done.returncode != wanted or b"Traceback" in told:
                 os.write(2, b"%a %d: %b" % (words, done.returncode, told))
                 code = 1
+    found = _doctor(home, environment | {"PROVD_STATE_DIR": f"{home}/hung/d", "PROVD_SOCKET": ""})
+    if [found.get(code) for code in ("socket.hung", "state.unseen")] != ["mount  #"] * 2:
+        os.write(2, f"doctor {found}".encode())
+        code = 4
+    found = _doctor(home, environment | {"XDG_STATE_HOME": f"{home}/hung", "XDG_RUNTIME_DIR": home})
+    if not {"socket.hung", "state.unseen"} <= found.keys() or "config" in found:
+        os.write(2, f"doctor with its socket elsewhere {found}".encode())
+        code = 4
     seen = looking.look([os.fsencode(home), f"{home}/hung/x".encode(), b"/"])
     if list(seen) != [os.fsencode(home)] or looking.look([b"/"]):
         code = 2
     os._exit(code if _killed_is_told(f"{home}/held") else 3)
+
+
+def _doctor(home: str, environment: dict[str, str]) -> dict[str, str]:
+    """What doctor finds, with how the next step begins; it comes to its end."""
+    with open(f"{home}/said", "w+b") as said:
+        words = [sys.executable, "-c", _DOCTOR]
+        subprocess.run(words, cwd=home, env=environment, check=False, timeout=HANG, stdout=said, stderr=said)
+        said.seek(0)
+        found = json.loads(said.read())["findings"]
+    return {each["code"]: each["next"][:8] for each in found}
 
 
 def _killed_is_told(mount: str) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from fake_daemon import Cli, Hangup, Refusal, cli, fake, verdict
 
 from provd import places
 from provd.core.clock import MOUNTED
+from provd.core.evidence import READING
 
 __all__ = ["cli", "fake"]
 
@@ -353,6 +354,9 @@ def test_why_of_an_older_daemon_is_short(cli: Cli) -> None:
     cli("why", "k", code=5)
 
 
+_TOUCHED: Final = {"dep": "file:/f", "why": "touched", "hint": f"read it again, or ask {READING}"}
+
+
 @pytest.mark.parametrize(
     ("options", "item", "hint"),
     [
@@ -363,7 +367,8 @@ def test_why_of_an_older_daemon_is_short(cli: Cli) -> None:
         ),
         ([], {"dep": "entry:e", "why": "unproven"}, "put with --fetched-at $c"),
         (["--no-revalidate"], {"dep": "file:/f", "why": "unproven"}, "ask without --no-revalidate"),
-        (["--no-revalidate"], {"dep": "file:/f", "why": "touched"}, "or ask without --no-revalidate"),
+        (["--no-revalidate"], _TOUCHED, "or ask without --no-revalidate"),
+        (["--no-revalidate"], {"dep": "file:/f", "why": "touched"}, "put it anew, with --fetched-at $c\n"),
         ([], {"dep": "file:/f", "why": "touched"}, "read it again and put it anew, with --fetched-at $c\n"),
         ([], {"dep": "file:/f", "why": "timeout"}, "provd check k --timeout-ms"),
         ([], {"dep": None, "why": "no-provenance"}, "--no-deps: on nothing"),
@@ -371,7 +376,7 @@ def test_why_of_an_older_daemon_is_short(cli: Cli) -> None:
     ],
 )
 def test_hints_speak_of_options(cli: Cli, options: list[str], item: dict[str, Any], hint: str) -> None:
-    cli.fake.answers["entry.get"] = verdict("unknown", evidence=[item | {"hint": "of the wire"}])
+    cli.fake.answers["entry.get"] = verdict("unknown", evidence=[{"hint": "of the wire"} | item])
 
     out = cli("why", "k", *options, code=4).out
 

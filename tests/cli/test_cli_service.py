@@ -61,6 +61,20 @@ def test_install_again_changes_nothing(managed: Home) -> None:
 
 
 @_USER
+def test_install_again_without_roots_keeps_those_of_the_unit(managed: Home) -> None:
+    managed.provd("service", "install", "--root", managed.root, "--root", managed.path)
+    before, unit = managed.hello(), _read(managed.unit)
+
+    done = managed.provd("service", "install")
+
+    kept = f"it goes on watching {managed.root}, {managed.path}: --root names others"
+    assert done.err.splitlines()[:2] == [kept, f"provd answers at {managed.socket} (pid {before['pid']})"]
+    assert managed.told() == ["enable", "start"]
+    assert _read(managed.unit) == unit
+    assert managed.provd("service", "print").out == unit
+
+
+@_USER
 def test_install_after_an_upgrade_takes_the_new_program(managed: Home) -> None:
     managed.provd("service", "install")
     words = ["service", "install"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_daemon import Cli, FakeDaemon
 
-from provd.cli.words import unwatched
+from provd.cli.given.looking import Seen
+from provd.cli.words import gaps, permissions, unwatched
 from provd.client import wire_path
 from provd.disk import IgnoreRules
 from provd.ignoring import DEFAULT_PATTERNS, naming
@@ -119,3 +120,26 @@ def test_of_a_directory_above_a_root_that_one_is_opened() -> None:
 
     assert "/up/r" not in told
     assert told.split("  #")[0].split()[-1] == "/up"
+
+
+def test_what_a_gap_is_for_is_opened_or_left_out_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the way to a root is closed, nobody lists what is closed in it."""
+    shut = {b"/up/r/in"}
+    monkeypatch.setattr(
+        permissions,
+        "look",
+        lambda paths: {
+            path: Seen(0o40755, 0o40755, os.geteuid(), path not in shut, path not in shut) for path in paths
+        },
+    )
+    up = {"path": "/up", "why": "/up above it: no permission to read the directory"}
+    roots = [_row(b"/up/r", coverage="partial", uncovered=[up])]
+
+    def fix(scope: bytes | None) -> str:
+        return gaps.fix("it cannot be listed: unreadable", scope, {}, roots)
+
+    opened = "chmod u+rX /up/r/in  # opens it\nprovd watch add /up/r --ignore /in/  # leaves it out"
+    assert fix(b"/up/r/in") == opened
+    assert fix(b"/up/r/in/below/it") == opened
+    assert fix(b"/up/r/open").startswith("provd watch ls  # ")
+    assert fix(None).startswith("provd watch ls  # ")

@@ -51,6 +51,16 @@ def test_an_empty_command(cli: Cli) -> None:
     assert cli.fake.asked == []
 
 
+@pytest.mark.parametrize("more", [[], ["--as-root", "a b"]])
+def test_an_import_from_stdin_says_so(cli: Cli, more: list[str]) -> None:
+    err = cli("import", *more, code=2).err
+
+    again = " ".join(["provd import", *more, "-"]).replace("a b", "'a b'")
+    assert err.startswith(f"provd: Missing argument 'FILE'.\n  next: {again}  # takes in what comes on stdin\n")
+    assert "FILE" in cli("import", "--help").out.splitlines()[0].split()
+    assert cli.fake.asked == []
+
+
 def test_the_name_that_was_meant(cli: Cli) -> None:
     assert "next: provd help exit-codes  # did you mean that?" in cli("help", "exit", code=2).err
     assert "next: provd doctor  # did you mean that?" in cli("doc", code=2).err

@@ -39,6 +39,7 @@ PROGRAMS: Final = {  # and what may stand behind them; provd itself reads its ow
     "launchctl": r"\S.*",
     "loginctl": r"enable-linger( \S+)?",
     "ls": r"(-ld )?/?\S+",
+    "mount": r"",
     "mv": r"\S+ \S+",
     "rm": r"-r \S+",
     "setfacl": r"-m u:\S+:rX \S.*",

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from judging import CLOCK, DIRTY, FILE, FRESH, LOST, NO_FILE, OBJECT, TWO, UNKNOWN, eid, entry, judge, kept, read
 
+from provd.core import evidence
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Facts, ObjectState, Question, Touch, Verify
 from provd.core.reading import Signature
@@ -98,6 +99,21 @@ def test_a_mutation_is_a_touch_as_a_declared_write_is(
     judged = judge(entry("k", FILE if strict else LOST), known, question=STRICT if strict else Question())
     assert judged.why == ("touched" if touched else "unproven")
     assert judged.faults[0].action == action
+
+
+@pytest.mark.parametrize(
+    ("one", "question", "reading"),
+    [(FILE, STRICT, True), (LOST, STRICT, False), (LOST, Question(), False)],
+)
+def test_of_a_touch_to_ask_with_reading_is_told_where_that_would_compare(
+    one: Kept, question: Question, reading: bool
+) -> None:
+    known = facts(touches={(eid("k"), 0): Touch(0, None, CLOCK + 1)})
+
+    hint = evidence.hint(judge(entry("k", one), known, question=question).faults[0])
+
+    assert hint.endswith(f", or ask {evidence.READING}") == reading
+    assert ("revalidate" in hint) == reading
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from provd.watch.fleet import Choice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_SECTIONS: Final = ", ".join(f"[{name}]" for name in SECTIONS)
 DOCUMENT: Final = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "configuration.md")
 ROW: Final = re.compile(r"^\| `(?P<key>[a-z_.]+)` \|(?P<rest>.*)\|$", re.MULTILINE)
 
@@ -111,7 +112,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines_and_the_nearest_name(fil
     assert said[3] == 'log.max_age_days: wanted is an integer, 1 to 100000; there stands "7"'
     assert said[4] == 'watch.backend: wanted is auto, inotify, watchdog or poll; there stands "inotif"'
     assert said[6] == "loggin: there is no such section, did you mean [logging]?"
-    assert said[7] == "quite: there is no such section"
+    assert said[7] == f"quite: there is no such section, there are {_SECTIONS}"
     assert found.mistakes[2].told(path) == f"{path}:5: {said[2]}"
 
 
@@ -122,7 +123,11 @@ def test_all_mistakes_are_told_at_once_with_their_lines_and_the_nearest_name(fil
         ("[logging]\nlevl = 1", "logging.levl: there is no such key, did you mean logging.level?"),
         ("[store]\nlevel = 1", "store.level: there is no such key, did you mean logging.level?"),
         ("[logging]\nlogging = 1", "logging.logging: there is no such key, [logging] has level, format"),
-        ("bogus = 1", "bogus: there is no such key"),
+        ("bogus = 1", f"bogus: there is no such key, there are roots, {_SECTIONS}"),
+        ('log_levl = "info"', "log_levl: there is no such key, did you mean logging.level?"),
+        ("watch-poll-second = 1", "watch-poll-second: there is no such key, did you mean watch.poll_seconds?"),
+        ("[limits]\nmax_record = 1", "limits: there is no such section, did you mean log.max_records?"),
+        ("[limits]\nbogus = 1", f"limits: there is no such section, there are {_SECTIONS}"),
     ],
 )
 def test_a_wrong_key_is_never_told_to_be_its_own_section(file: Callable[[str], str], content: str, said: str) -> None:

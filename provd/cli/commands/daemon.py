@@ -101,7 +101,7 @@ def audit(root: str | None, sample: int | None, as_json: bool, at: Place) -> int
         compared = output.count(answer.get("files", 0), "file", "files")
         differ = f"{len(mismatches)} {'differs' if len(mismatches) == 1 else 'differ'}"
         aside = f", {output.count(left_out, 'place', 'places')} not looked at" if left_out else ""
-        again = f", {answer['read']} of them read" if sample is not None and "read" in answer else ""
+        again = f", {answer['read']} of them read" if "read" in answer else ""  # an older daemon does not tell
         ignored = answer.get("ignored") or 0
         rules = f", {output.count(ignored, 'name', 'names')} left out by ignore rules" if ignored else ""
         output.line(f"{compared} compared{again}, {differ}{aside}{rules}")

@@ -5,6 +5,7 @@ Rule: a put says on stderr whatever makes the entry less than it seems; stdout h
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -35,6 +36,12 @@ Json = dict[str, Any]
 _PAGE: Final = 1000
 _SHOWN: Final = 3
 _NAMED: Final = 10
+_AROUND: Final = 40
+"""Characters that are shown of what is no JSON."""
+_JSON_VALUE: Final = (
+    """provd put KEY --json-value --value '{"name": [1, "a text"]}'  # so is JSON; without --json-value it is a text"""
+)
+_JSON_META: Final = """provd put KEY --meta '{"name": [1, "a text"]}'  # so is JSON: its texts are in double quotes"""
 _TOO_BIG: Final = RpcError("entry.too_big", "the value is over 8 MiB", "keep a path to it instead")
 
 
@@ -89,7 +96,7 @@ def put(
     params |= _value(**value)
     params |= timed | told | given(op=op)
     if meta is not None:
-        params["meta"] = _written(meta, "--meta")
+        params["meta"] = _written(meta, "--meta", _JSON_META)
     with at.connect(WORK_PATIENCE, exact.ExactClient) as client:
         place = where.params(client)
         try:
@@ -157,7 +164,7 @@ def _value(value: str | None, value_file: str | None, json_value: bool, no_value
         raise Usage("--json-value needs a value", "give it with --value or --value-file")
     else:
         return {}
-    return {"value": _written(content, "the value") if json_value else content}
+    return {"value": _written(content, "the value", _JSON_VALUE) if json_value else content}
 
 
 def _read(file: str) -> str:
@@ -167,11 +174,17 @@ def _read(file: str) -> str:
         raise Usage(f"the value is not UTF-8: {error}", "values are text or JSON: encode it, in base64 say") from None
 
 
-def _written(content: str, what: str) -> Written:
+def _written(content: str, what: str, hint: str) -> Written:
+    """What was given as JSON, and is `what`; raises Usage that tells where it is none."""
     try:
         return exact.written(content)
     except ValueError as error:
-        raise Usage(f"{what} is not JSON: {error}", 'JSON text looks like "so", with its quotes') from None
+        why = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            there = content[error.pos : error.pos + _AROUND]
+            where = f": {there!r}" if there else ", where it ends"
+            why = f"{error.msg} (line {error.lineno}, column {error.colno}){where}"
+        raise Usage(f"{what} is not JSON: {why}", hint) from None
 
 
 @click.command(cls=Command, examples=("provd ls --dirty", "provd ls --touching src/api.py"))

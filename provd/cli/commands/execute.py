@@ -38,8 +38,6 @@ _SHOWN: Final = 10
 _OTHERS: Final = 3
 _NAMED: Final = 1000
 """Paths that are declared afterwards; of more, none."""
-_SEEN: Final = "changed while it ran"
-"""The note of what is declared since it was seen: nobody said that it is its doing."""
 _STDOUT: Final = "-"
 _NOT_RUN: Final = "; the command was not run"
 
@@ -145,6 +143,8 @@ class _Run:
     left: list[int] | None = None
     """What it left running, as `orphans.left` tells."""
     changes: Changes = field(default_factory=changed.Changes)
+    same: set[bytes] = field(default_factory=set)
+    """What was written with the content that it had."""
     verdicts: dict[str, Json] = field(default_factory=dict)
     trouble: str = ""
 
@@ -242,6 +242,7 @@ def _learn(run: _Run) -> None:
     if run.outcome != "aborted" and run.within:
         run.client.clock()  # places that are polled are looked at now
         run.changes = changed.since(run.client, run.clock, run.within, actions=run.held.ids, declared=run.declared)
+        run.same = changed.same(run.client, run.changes.newest(), run.held.ids[0])
     if not run.held.writes:
         _declare(run)
 
@@ -257,8 +258,8 @@ def _declare(run: _Run) -> None:
     run.others = run.others or changed.others(run.client, run.clock, run.held.ids)
     if run.others:
         return
-    told: Json = {word: run.params[word] for word in ("session", "turn", "note") if word in run.params}
-    told["note"] = f"{told['note']} ({_SEEN})" if "note" in told else _SEEN
+    told: Json = {word: run.params[word] for word in ("session", "turn") if word in run.params}
+    told["note"] = records.seen(run.held.ids[0], run.params.get("note"))
     outcome = "failed" if run.outcome == "failed" else "done"
     told |= {"writes": list(map(names.file, paths)), "outcome": outcome}
     answer = run.client.call("action.record", **told, **run.place)
@@ -306,9 +307,9 @@ def _tell(run: _Run) -> None:
     newest = run.changes.newest()
     begun = run.held.ids[0]
     aside = f" (begun as record {begun})" if run.doing != begun else ""
-    output.note(f"provd: action {run.doing} {run.outcome}{aside}: {_count(run, changed.paths_of(newest))}")
+    output.note(f"provd: action {run.doing} {run.outcome}{aside}: {_count(run, newest)}")
     for mutation in newest[-_SHOWN:]:
-        output.note(f"  {changed.line(mutation)}")
+        output.note(f"  {changed.line(mutation, run.same)}")
     if len(newest) > _SHOWN:
         output.note(f"  and {len(newest) - _SHOWN} more")
         output.advise(f"provd since {output.quoted(run.clock)}  # all of it")
@@ -346,9 +347,9 @@ def _tell_of_left(run: _Run) -> None:
     )
 
 
-def _count(run: _Run, changed: int) -> str:
-    if changed:
-        return f"{output.count(changed, 'path', 'paths')} changed{'' if run.declared else ' meanwhile'}"
+def _count(run: _Run, newest: list[Json]) -> str:
+    if newest:
+        return changed.counted(newest, run.same, "" if run.declared else " meanwhile")
     if run.outcome == "aborted":
         return "nothing was started"
     if run.changes.foreign:

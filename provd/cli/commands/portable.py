@@ -159,15 +159,18 @@ def _missing(page: Json) -> int:
         "provd import entries.ndjson --as-root ~/moved     # of a directory that moved",
     ),
 )
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", required=False)
 @click.option("--as-root", metavar="DIR", help="The root that was exported is this directory here.")
 @json_option
 @connected
-def import_(file: str, as_root: str | None, as_json: bool, at: Place) -> int:
+def import_(file: str | None, as_root: str | None, as_json: bool, at: Place) -> int:
     """Take in what provd export wrote; - is stdin. The same file again changes nothing.
 
     Each line stands alone: what cannot be taken is told by its number, and the others are. What is fresh here stays.
     """
+    if file is None:
+        again = "provd import -" if as_root is None else f"provd import --as-root {output.quoted(as_root)} -"
+        raise Usage("Missing argument 'FILE'.", steps.because(again, "takes in what comes on stdin"))
     with _opened(file) as source, at.connect(WORK_PATIENCE, LineClient) as client:
         taking = _Taking(client, source, file)
         try:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from provd.services import Launchd, Plan, Service, Systemd
 
 _PATIENCE: Final = 60.0
+_SHOWN: Final = 5
+"""Roots that are named."""
 
 
 def _placed(function: Function) -> Function:
@@ -59,11 +61,15 @@ def service() -> None:
 @connected
 def install(roots: tuple[str, ...], where: Systemd | Launchd, *, linger: bool, at: Place) -> int:
     """Write the unit, start it now and with each login, and wait until it answers. Again: brings it up to date."""
-    plan = _plan(roots, where, at)
+    before = _installed(where)
+    plan = _plan(roots, where, at, before)
     socket = _socket(where, plan)
+    if not roots and (kept := _roots_of(before)):
+        output.note(
+            f"it goes on watching {output.some(list(map(output.printable, kept)), _SHOWN)}: --root names others"
+        )
     with serving.told():
         _prepare(where, plan)  # whatever is refused is refused before a daemon that works is stopped
-        before = where.service()
         _end_others(before, plan, socket)
         for line in _install(where, plan, anew=_is_old(socket)):
             output.note(line)
@@ -114,7 +120,7 @@ def _nothing_to_start() -> Iterator[None]:
 @connected
 def print_(roots: tuple[str, ...], where: Systemd | Launchd, at: Place) -> int:
     """Print what install would write, and touch nothing."""
-    plan = _plan(roots, where, at)
+    plan = _plan(roots, where, at, _installed(where))
     with serving.told():
         texts = where.texts(plan, _template(where)) if isinstance(where, services.Systemd) else {"": where.text(plan)}
     for path, text in texts.items():
@@ -152,10 +158,22 @@ def _template(where: Systemd) -> str:
         raise Failure(f"this provd came without its unit: {error}", "install it from its wheel") from None
 
 
-def _plan(roots: tuple[str, ...], where: Systemd | Launchd, at: Place) -> Plan:
-    make = itself.user_plan if where.user is None else itself.system_plan
+def _installed(where: Systemd | Launchd) -> Service | None:
     with serving.told():
-        return make(serving.directories(roots), at.state, at.socket)
+        return where.service()
+
+
+def _roots_of(before: Service | None) -> list[str]:
+    """The directories that an installed service was told to watch, as its command has them."""
+    return [] if before is None else services.options(before.command, "--root")
+
+
+def _plan(roots: tuple[str, ...], where: Systemd | Launchd, at: Place, before: Service | None) -> Plan:
+    """What is to run; where no roots are named with those that it has: to install again must not take them away."""
+    make = itself.user_plan if where.user is None else itself.system_plan
+    watched = serving.directories(roots) if roots else tuple(map(os.fsencode, _roots_of(before)))
+    with serving.told():
+        return make(watched, at.state, at.socket)
 
 
 def _prepare(where: Systemd | Launchd, plan: Plan) -> None:

@@ -74,6 +74,11 @@ def is_directory(path: bytes) -> bool:
     return end is not None and stat.S_ISDIR(end)
 
 
+def hangs(path: bytes, seconds: float) -> bool:
+    """Whether no look at what is at a path comes back while nothing else holds it up for so many seconds."""
+    return _asked(_row, [path], seconds)[1]
+
+
 def real_path(path: bytes) -> bytes:
     """The real path of an absolute one; the path as it is where that cannot be seen in time."""
     return real_paths([path])[0]
@@ -87,13 +92,21 @@ def real_paths(paths: Sequence[bytes]) -> list[bytes]:
 
 def _told(function: Callable[[bytes], bytes], paths: Iterable[bytes]) -> dict[bytes, bytes]:
     """What `function`, which makes system calls only, gives for each path; what it fails at, or is late with, lacks."""
+    global _hung
     wanted = list(dict.fromkeys(path for path in paths if b"\0" not in path))
     if not wanted or _hung:
         return {}
+    said, _hung = _asked(function, wanted, BOUND)
+    seen = zip(wanted, _pieces(said), strict=False)  # what comes after a path that hangs is missing
+    return {path: told for path, told in seen if told is not None}
+
+
+def _asked(function: Callable[[bytes], bytes], wanted: Sequence[bytes], seconds: float) -> tuple[bytes, bool]:
+    """What a child tells of paths, and whether it hangs for so long; nothing where there cannot be one."""
     try:
         reader, writer = os.pipe()
     except OSError:  # too many files are open
-        return {}
+        return b"", False
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child makes system calls only
@@ -101,17 +114,17 @@ def _told(function: Callable[[bytes], bytes], paths: Iterable[bytes]) -> dict[by
     except OSError:
         os.close(writer)
         os.close(reader)
-        return {}
+        return b"", False
     if child == 0:
         _child(function, wanted, writer)
     os.close(writer)
+    hung = True
     try:
-        said = _read(reader, child)
+        said, hung = _read(reader, child, seconds)
     finally:
         os.close(reader)
-        _reap(child)
-    seen = zip(wanted, _pieces(said), strict=False)  # what comes after a path that hangs is missing
-    return {path: told for path, told in seen if told is not None}
+        _reap(child, hung=hung)
+    return said, hung
 
 
 def _pieces(said: bytes) -> Iterator[bytes | None]:
@@ -167,24 +180,21 @@ def _mode(told: int) -> int | None:
     return None if told in {_NOTHING, _ROUND} else told
 
 
-def _read(reader: int, child: int) -> bytes:
-    """What comes in time. A machine that is busy has more time than a mount that hangs."""
-    global _hung  # noqa: PLW0603  it is of the process
+def _read(reader: int, child: int, seconds: float) -> tuple[bytes, bool]:
+    """What comes in time, and whether not all did. A machine that is busy has more time than a mount that hangs."""
     told = b""
-    deadline = time.monotonic() + BOUND
+    deadline = time.monotonic() + seconds
     while True:
         ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
         if ready:
             some = os.read(reader, _PIECE)
             if not some:
-                break
+                return told, False
             told += some
         elif _waits(child):
-            _hung = True
-            break
+            return told, True
         else:
-            deadline = time.monotonic() + BOUND
-    return told
+            deadline = time.monotonic() + seconds
 
 
 def _waits(child: int) -> bool:
@@ -196,9 +206,9 @@ def _waits(child: int) -> bool:
         return True
 
 
-def _reap(child: int) -> None:
+def _reap(child: int, *, hung: bool) -> None:
     """Takes the child's end; one that hangs is init's once this process ends."""
     with contextlib.suppress(OSError):
-        if _hung:
+        if hung:
             os.kill(child, signal.SIGKILL)
-        os.waitpid(child, os.WNOHANG if _hung else 0)
+        os.waitpid(child, os.WNOHANG if hung else 0)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import output
+from provd.cli.given import names
 from provd.cli.screens import concern
 from provd.cli.words import causes, records, verdicts
-from provd.client import local_path, wire_path
+from provd.client import RpcError, local_path, wire_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _PAGE: Final = 5000
+_COMPARED: Final = 64
+"""Paths of which it is looked up what they held before."""
+_LARGE: Final = 16 * 1024**2
+"""Bytes from which on a file is not read for that."""
 _CONTENT: Final = frozenset({"created", "modified", "deleted", "moved"})
 _OF_CONTENT: Final = frozenset({"size", "mtime_ns", "digest", "digest_state"})
 _NOW: Final = "dirty now"
@@ -165,15 +170,63 @@ def _as(record: Json, kind: str, path: bytes) -> Json:
     return told | dict.fromkeys(_OF_CONTENT & told.keys()) if kind == "deleted" else told
 
 
-def line(mutation: Json) -> str:
-    """One of the newest mutations, as text: of a move both ends."""
+def line(mutation: Json, same: Collection[bytes] = ()) -> str:
+    """One of the newest mutations, as text: of a move both ends; of one that left the `same` content that too."""
     source = f" from {records.display(mutation['from'])}" if mutation.get("from") is not None else ""
-    return f"{output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}{source}"
+    equal = "  (the same content)" if local_path(mutation["path"]) in same else ""
+    return f"{output.printable(str(mutation.get('kind')))} {records.display(mutation['path'])}{source}{equal}"
 
 
 def paths_of(newest: list[Json]) -> int:
     """How many paths the newest mutations name: a move names two."""
     return len({path for mutation in newest for path in records.places(mutation)})
+
+
+def counted(newest: list[Json], same: Collection[bytes], when: str) -> str:
+    """How many paths changed, and how many were written with the same content; `when` stands behind the verb."""
+    equal, changed = len(same), paths_of(newest) - len(same)
+    if not equal:
+        return f"{output.count(changed, 'path', 'paths')} changed{when}"
+    had = f"with the content that {'it' if equal == 1 else 'they'} had"
+    if not changed:
+        return f"{output.count(equal, 'path', 'paths')} written{when} {had}"
+    return f"{output.count(changed, 'path', 'paths')} changed{when}, {equal} written {had}"
+
+
+def same(client: Client, newest: list[Json], begun: int) -> set[bytes]:
+    """The paths of the newest mutations that hold what they held before the record `begun`, as far as the log tells.
+
+    It tells where a record has the content of then, and none after it may have left another: no gap, no other change
+    of the path or above it. What is there now is read, since the log may not know it yet.
+    """
+    small = [one for one in newest if one.get("kind") == "modified" and (one.get("size") or 0) < _LARGE]
+    paths = [local_path(one["path"]) for one in small]
+    if not 0 < len(paths) <= _COMPARED:
+        return set()
+    try:
+        had = _before(client, paths, begun)
+        deps = [names.file(wire_path(path)) for path in had]
+        told = client.call("deps.snapshot", deps=deps)["digests"] if deps else []
+    except RpcError:  # that it is not known is no trouble
+        return set()
+    return {path for (path, digest), now in zip(had.items(), told, strict=True) if now["digest"] == digest}
+
+
+def _before(client: Client, paths: list[bytes], begun: int) -> dict[bytes, str]:
+    """The content of paths before the record `begun`, of those of which the log has it."""
+    had: dict[bytes, str | None] = {}
+    page = client.call("log.since", last=_PAGE, limit=_PAGE, paths=list(map(wire_path, paths)))
+    for record in records.merged(page["records"]):
+        if record["seq"] >= begun:
+            return {path: digest for path, digest in had.items() if digest is not None}
+        if record["type"] in {"gap", "root"}:
+            had.clear()
+        elif record["type"] == "mutation" and record["kind"] in _CONTENT:
+            places = records.places(record)
+            for path in paths:
+                if any(records.is_below(path, place) for place in places):
+                    had[path] = record["digest"] if path == places[0] else None
+    return {}  # the page ends before that record: there is too much of it
 
 
 def since(client: Client, clock: str, within: list[WirePath], *, actions: Collection[int], declared: bool) -> Changes:

@@ -63,7 +63,7 @@ class Story:
         self._all: list[Json] = []  # the newest of the log, until it is known what they say of moves
         self._mutations: dict[Any, Event] = {}
         self._found: dict[Any, Json] = {}  # digests that the newest of the log has, by the number of the mutation
-        self._newest_of: dict[bytes, Event] = {}
+        self._unclaimed: dict[bytes, deque[Event]] = {}  # the newest of each path since an action named it afterwards
         self.declared: dict[Any, Json] = {}
         """The actions that were declared afterwards, by the number of the mutation that each explains."""
 
@@ -243,16 +243,23 @@ class Story:
             self._mutations[record.get("seq")] = event
 
     def _attribute(self, event: Event) -> None:
-        """An action that was declared afterwards takes the newest mutation of each path that it names."""
+        """An action that was declared afterwards takes the newest mutation of each path that it names.
+
+        One that says while what its paths were seen to change takes all of them since that began, but for those that
+        another one may have meant: whatever was there when that named the path.
+        """
         record = event.record
         if record.get("type") == "mutation":
             for path in records.places(record):
-                self._newest_of[path] = event
+                self._unclaimed.setdefault(path, deque(maxlen=SHOWN)).append(event)
         elif record.get("type") == "action" and record.get("event") == "record":
+            begun = records.seen_since(record)
             for path in records.places(record):
-                mutation = self._newest_of.get(path)
-                if mutation is not None and mutation.anonymous and mutation.declared is None:
-                    mutation.declared = self.declared[mutation.seq] = record
+                mutations = self._unclaimed.pop(path, deque())
+                for mutation in mutations:
+                    meant = mutation is mutations[-1] or (begun is not None and mutation.seq > begun)
+                    if meant and mutation.anonymous and mutation.declared is None:
+                        mutation.declared = self.declared[mutation.seq] = record
 
     def _before(self, path: bytes, seq: int) -> str | None:
         """The digest of a file before a record: as that record would tell it, where the log has one."""

@@ -5,9 +5,12 @@ Rule: a reason is known by its beginning; one that is not in the table is told a
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from provd.cli.words import hints
+from provd.cli.words import hints, permissions, unwatched
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Meaning(NamedTuple):
@@ -18,6 +21,9 @@ class Meaning(NamedTuple):
 
 
 _BY_READING: Final = "changes in it went untold; answers stay true by reading"
+_LOOK: Final = (
+    "provd watch ls  # how each root is watched by now; make that place readable for the daemon's user, or ignore it"
+)
 _PART: Final = ", or only as part of another root"
 _LOOKED_THROUGH: Final = "changes were not told; all was looked through again, and answers stay true by reading"
 _MEANINGS: Final[dict[str, Meaning]] = {
@@ -48,15 +54,9 @@ _MEANINGS: Final[dict[str, Meaning]] = {
     "internal": Meaning(
         "provd's own fault; all was looked through again", "provd status  # please report it with what it logged"
     ),
-    "it cannot be looked at": Meaning(
-        _BY_READING, "provd watch ls  # names it: make it readable for the daemon's user, or ignore it"
-    ),
-    "it cannot be listed": Meaning(
-        _BY_READING, "provd watch ls  # names it: make it readable for the daemon's user, or ignore it"
-    ),
-    "a name in it cannot be looked at": Meaning(
-        _BY_READING, "provd watch ls  # names it: make it readable for the daemon's user, or ignore it"
-    ),
+    "it cannot be looked at": Meaning(_BY_READING, "{closed}"),
+    "it cannot be listed": Meaning(_BY_READING, "{closed}"),
+    "a name in it cannot be looked at": Meaning(_BY_READING, "{closed}"),
 }
 
 
@@ -66,8 +66,16 @@ def meaning(reason: str) -> Meaning:
     return _MEANINGS[max(known, key=len)] if known else Meaning("what changed meanwhile shows by reading")
 
 
-def fix(reason: str, limits: dict[str, Any]) -> str:
-    """The next step after a gap of that reason; empty where there is none. `limits` are those of the status."""
+def fix(reason: str, scope: bytes | None, limits: dict[str, Any], roots: Sequence[dict[str, Any]]) -> str:
+    """The next step after a gap of that reason; empty where there is none. `limits` and `roots` are the status's.
+
+    `scope` is the absolute path that it is for, None where that is everything. It may lie in a root of which no list
+    has its places, since all of that is doubted: it is opened by its own name.
+    """
     limit = limits.get("max_queued_events")
     queue = hints.uncovered(f"fs.inotify.max_queued_events (now {limit if isinstance(limit, int) else 0})")
-    return meaning(reason).next.format(queue=queue)
+    told = meaning(reason).next
+    if told != "{closed}":
+        return told.format(queue=queue)
+    closed = permissions.closed([scope]) if scope is not None else []
+    return (unwatched.fix(reason, closed, roots) if closed else "") or _LOOK

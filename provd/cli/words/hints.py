@@ -64,6 +64,8 @@ _UNPROVEN_ENTRY: Final = (
     "c=$(provd clock)  # then get that entry, since its version is not known, and put with --fetched-at $c"
 )
 _UNPROVEN_UNREAD: Final = "provd check KEY  # nothing was read: ask without --no-revalidate"
+_READING: Final = "without revalidate: false"
+"""What the daemon's words on a touch have where a digest is kept, which a question that reads would compare."""
 _SPECIAL: Final = "a special file"
 """How the daemon's words on what is never opened begin."""
 _NEVER: Final = "provd help dependencies  # what rests on that is never fresh: depend on what has content"
@@ -124,7 +126,7 @@ def fault(item: dict[str, Any], *, strict: bool = False) -> str:
     why = str(item.get("why", ""))
     if why == "unproven" and strict:
         return _UNPROVEN_UNREAD
-    if why == "touched" and strict:
+    if why == "touched" and strict and _READING in str(item.get("hint")):
         return steps.because(_WHY[why], "or ask without --no-revalidate")
     if why == "unproven" and str(item.get("dep")).startswith("entry:"):
         return _UNPROVEN_ENTRY

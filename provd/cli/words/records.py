@@ -6,6 +6,7 @@ with its mutation where both are at hand, else as a line of its own; it is never
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from provd.cli import output
@@ -33,6 +34,8 @@ MUTATIONS: Final = {
 }
 RENEWED: Final = "clocks count from here, since something was mounted elsewhere or the wall clock was set"
 """What the record of a root says that is there for the clocks alone."""
+_SEEN: Final = "changed while action {} ran"
+_SEEN_AT_THE_END: Final = re.compile(re.escape(_SEEN).replace(r"\{\}", r"([0-9]{1,19})") + r"\)?\Z")
 _NO_DIGEST: Final = {
     "pending": "(not hashed yet)",
     "superseded": "(changed again before it was hashed)",
@@ -62,6 +65,18 @@ def who(record: Json) -> str:
 def declared(record: Json) -> str:
     """Who said afterwards, by such a record of an action, that a mutation was its doing; as `who` tells it."""
     return ", ".join([f"declared afterwards by action {record.get('id')}", *([told] if (told := who(record)) else [])])
+
+
+def seen(action: int, note: str | None) -> str:
+    """The note of what is declared since it was seen to change while that action ran: nobody said it is its doing."""
+    told = _SEEN.format(action)
+    return told if note is None else f"{note} ({told})"
+
+
+def seen_since(record: Json) -> int | None:
+    """The record with which the action began that such a note names; None where a record has none."""
+    found = _SEEN_AT_THE_END.search(str(record.get("note") or ""))
+    return None if found is None else int(found[1])
 
 
 def what(record: Json, known: str | None = None) -> str:

@@ -1,7 +1,8 @@
 """What the checks look at: gathered once, from the daemon, the disk and the service manager.
 
 Rule: nothing here hangs or raises. Who does not answer in time is a fact too; what may hang is asked in a thread
-that is left behind.
+that is left behind. But a thread that the kernel holds keeps its process from ending, so a child looks first whether
+the places answer, and nobody goes where they do not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from provd import places, reach
+from provd.cli.given import looking
 from provd.cli.processes.holding import Holder, bereft, holder
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
 
@@ -24,9 +26,16 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 T = TypeVar("T")
+_Asked = tuple[Json, ProvdUnreachable | None, RpcError | None, int | None]
+"""What `_ask` returns."""
 
 PATIENCE: Final = 5.0
 """Seconds that each of those who are asked has."""
+HUNG: Final = (
+    "mount  # lists what is mounted where: see to the disk or the server that holds it\n"
+    "provd start --state DIR  # in another place, with a memory of its own"
+)
+"""What to do about a place that does not answer: nothing that would look there."""
 _UNREAD: Final[tuple[str, str] | None] = ("the configuration cannot be read in time", "look at its disk")
 _NOBODY_KNOWS: Final[int | None] = 0
 _STATUS_TIMES: Final = 4
@@ -35,8 +44,8 @@ _STATUS_TIMES: Final = 4
 
 @dataclass(frozen=True)
 class Directory:
-    """The state directory as it looks from here. `trouble` says why it could not be looked at, and
-    `shut` which directory of this user's its mode keeps him out of.
+    """The state directory as it looks from here. `trouble` says why it could not be looked at, `hangs` that it does
+    not answer, and `shut` which directory of this user's its mode keeps him out of.
 
     `gone` says that it is not there, and `writable` then, that it can be made; `free` is in bytes; `names` are those
     that it holds.
@@ -45,6 +54,7 @@ class Directory:
     path: str
     gone: bool = False
     trouble: str = ""
+    hangs: bool = False
     shut: str = ""
     writable: bool = True
     owner: int = 0
@@ -61,8 +71,9 @@ class Facts:
     is what the daemon itself said.
 
     `peer` is the process that listens, where it can be seen; `mistake` what is wrong with the configuration, and the
-    hint; `daemon_user` whose the socket is; `code_at` when the daemon's code was put where it is, 0 if nobody knows,
-    None where there is none any more. That and `now` are nanoseconds of the wall clock.
+    hint; `unit` the installed service, `units_hang` that nobody knows; `daemon_user` whose the socket is; `code_at`
+    when the daemon's code was put where it is, 0 if nobody knows, None where there is none any more. That and `now` are
+    nanoseconds of the wall clock.
     """
 
     socket: str
@@ -80,6 +91,7 @@ class Facts:
     config: str = ""
     mistake: tuple[str, str] | None = None
     unit: Service | None = None
+    units_hang: bool = False
     code_at: int | None = 0
     now: int = 0
     user: int = 0
@@ -107,12 +119,13 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
     from provd import __version__  # noqa: PLC0415
 
     socket = places.socket_path(at.socket, at.state)
-    answer, absence, refusal, peer = _ask(socket, patience)
-    own = places.state_dir(at.state)
+    own, config = places.state_dir(at.state), places.config_path()
+    hanging = _Hanging()
+    answer, absence, refusal, peer = _hung(socket, own, hanging) or _ask(socket, patience)
     told = answer.get("state")
     state = os.fsdecode(local_path(told)) if told else own
-    seen = _directory(state)
-    mine = seen if own == state else _directory(own)
+    seen = _directory(state, hanging)
+    mine = seen if own == state else _directory(own, hanging)
     if absence is not None and absence.kind == "busy" and mine.holder is not None and mine.holder.socket == socket:
         peer = mine.holder.pid  # nobody was connected who could tell
     if absence is not None:
@@ -130,17 +143,46 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
         log_file=_log_file(peer),
         directory=seen,
         own_directory=mine,
-        config=places.config_path(),
-        mistake=_within(_mistake, _UNREAD),
-        unit=_unit(),
+        config=config,
+        mistake=_UNREAD if hanging(config) else _within(_mistake, _UNREAD),
+        unit=None if hanging(places.config_home().path) else _unit(),
+        units_hang=hanging(places.config_home().path),
         code_at=0 if answer.get("foreign") else _within(lambda: _code_at(answer), _NOBODY_KNOWS),
         now=time.time_ns(),
         user=os.geteuid(),
-        daemon_user=_within(lambda: os.stat(socket).st_uid, None),
+        daemon_user=None if absence is not None else _within(lambda: os.stat(socket).st_uid, None),
     )
 
 
-def _ask(socket: str, patience: float) -> tuple[Json, ProvdUnreachable | None, RpcError | None, int | None]:
+class _Hanging:
+    """Whether a place does not answer, asked once of each."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, path: str) -> bool:
+        if path not in self._known:
+            self._known[path] = looking.hangs(os.fsencode(path), PATIENCE)
+        return self._known[path]
+
+
+def _hung(socket: str, state: str, hanging: _Hanging) -> _Asked | None:
+    """What became of asking, where the way to the socket does not answer, or nobody listens and the state does not.
+
+    Then whoever looks for another daemon would read that one's lock.
+    """
+    from provd import elsewhere  # noqa: PLC0415  for the rare case that a state directory does not answer
+
+    if hanging(os.path.dirname(socket)):
+        what = f"{os.path.dirname(socket)}, where the socket is looked for, does not answer"
+    elif hanging(state) and not elsewhere.answers(socket):
+        what = f"nobody listens at {socket}, and the state directory {state} does not answer"
+    else:
+        return None
+    return {}, ProvdUnreachable(what, HUNG, "hung"), None, None
+
+
+def _ask(socket: str, patience: float) -> _Asked:
     """The status, or why there is none, and the refusal if it was one; and the process that listens."""
     peer = None
     try:
@@ -184,9 +226,9 @@ def _within(work: Callable[[], T], late: T) -> T:
     return found[0] if found else late
 
 
-def _directory(path: str) -> Directory:
-    late = Directory(path, trouble=f"it did not answer within {PATIENCE:g} s")
-    return _within(lambda: _look(path), late)
+def _directory(path: str, hanging: _Hanging) -> Directory:
+    late = Directory(path, trouble=f"it did not answer within {PATIENCE:g} s", hangs=True)
+    return late if hanging(path) else _within(lambda: _look(path), late)
 
 
 def _look(path: str) -> Directory:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provd import places
 from provd.cli import output, steps
+from provd.cli.commands.doctor.facts import HUNG
 from provd.cli.commands.doctor.results import Result, fail, ok, warn
 from provd.cli.given import names
 from provd.cli.words import times
@@ -59,6 +60,7 @@ def directory(facts: Facts) -> Iterator[Result]:
             if seen.shut
             else f"ls -ld {output.quoted(seen.path)}  # look at its disk and permissions"
         )
+        hint = HUNG if seen.hangs else hint
         yield fail("state.unseen", f"{seen.path} cannot be looked at", seen.trouble, hint)
     else:
         yield from list(_directory(facts, seen)) or [ok(f"{seen.path}, {_room(seen)}")]

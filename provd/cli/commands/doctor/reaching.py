@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from provd.services import Service
 
 _KINDS: Final = frozenset(
-    ("absent", "gone", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed", "refused")
+    (
+        *("absent", "gone", "stale", "file", "busy", "sandbox", "denied", "long", "stranger", "silent", "closed"),
+        *("refused", "hung"),
+    )
 )
 _LOG: Final = "provd config show  # the state directory has its log: see what it says"
 _STALE: Final = "provd start  # a daemon that was killed left it behind; the next one replaces it"
@@ -157,6 +160,8 @@ def others(facts: Facts) -> Iterator[Result]:
 
 def unit(facts: Facts) -> Iterator[Result]:
     """How the installed service is, where there is one."""
+    if facts.units_hang:
+        return
     if facts.unit is None:
         yield ok("none is installed: provd service install makes one that starts by itself")
         return

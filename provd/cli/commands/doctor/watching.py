@@ -158,9 +158,12 @@ def gaps(facts: Facts) -> Iterator[Result]:
         reason, last = str(row.get("reason", "")), row.get("last")
         told = last if isinstance(last, dict) else {}
         age = times.age(told.get("at"), facts.now)
-        if not (next_step := meanings.fix(reason, facts.part("limits"))) or age is None or age > _RECENT:
-            continue
         scope = told.get("scope", "all")
+        place = None if scope == "all" else local_path(scope)
+        if age is None or age > _RECENT:
+            continue
+        if not (next_step := meanings.fix(reason, place, facts.part("limits"), facts.rows("roots"))):
+            continue
         where = "everything" if scope == "all" else output.name(scope)
         often = output.count(number(row, "count"), "time", "times")
         what = f"nobody vouched for {where}: {output.printable(str(told.get('reason', reason)))}"
