@@ -67,6 +67,8 @@ def hint(fault: Fault) -> str:
         return _NEWER
     if fault.why == "unproven" and fault.detail:
         return _HINTS["unreadable"] + ", then put it again"
+    if fault.why == "unreadable" and fault.detail.startswith("EAGAIN"):  # fcntl(2), F_SETLEASE
+        return "somebody holds a lease on it: ask again when that is over"
     if fault.unasked:
         return f"{_HINTS[fault.why]}, or ask {READING}"
     return _HINTS.get(fault.why, "")

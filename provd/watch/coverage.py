@@ -132,6 +132,10 @@ class Coverage(Roots):
         if root is None:
             return RootState("inotify", "gone", "none", (Uncovered(path, "it is no root"),))
         places = self.uncovered(path)
+        if (
+            root.weak and root.node is not None and not root.scanning
+        ):  # doubted as a whole: that answers, and hides these
+            places += self._on_the_way(path, root)
         shown = tuple(places[:_SHOWN])
         blinds = 0 if root.node is None else root.node.blinds  # `uncovered` names only the first of them
         more = 0 if len(places) <= _SHOWN else max(len(places), blinds) - _SHOWN

@@ -68,6 +68,20 @@ def test_the_advice_for_an_unreadable_directory_can_be_run(someone: Someone) -> 
     assert "chmod" not in someone.run("doctor", code=None).stdout.decode()
 
 
+def test_what_is_not_watched_in_a_root_is_named_though_a_directory_above_it_may_not_be_read(someone: Someone) -> None:
+    """Broken: `Coverage.state` that tells only of the one above."""
+    someone.made("above")
+    work = someone.made("above/work")
+    (closed,) = _closed(someone, "above/work/closed")
+    above = os.path.dirname(work)
+    os.chmod(above, 0o311)
+    someone.start("--root", work)
+    someone.ready()
+    named = {place["path"] for place in _root(someone)["uncovered"]}
+    os.chmod(above, 0o755)
+    assert named == {work, closed}
+
+
 def _put(someone: Someone, work: str, dep: str, *how: str) -> str:
     """What a put of an entry that rests on `dep` says on stderr, on one line."""
     where = how or ("--as-of-now",)

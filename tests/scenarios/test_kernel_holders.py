@@ -242,6 +242,8 @@ def test_a_lease_of_somebody_else_is_not_waited_for(own: Workspace) -> None:
             for content in (b"a", b"two"):
                 os.pwrite(descriptor, content, 0)
                 assert own.found("k", timeout_ms=20_000) == ("unknown", "unreadable")
+                (item,) = own("entry.check", key="k", timeout_ms=20_000)["evidence"]
+                assert item["hint"] == "somebody holds a lease on it: ask again when that is over"
         all_say(own, "k", "dirty")
     finally:
         signal.signal(signal.SIGIO, before)
