@@ -185,7 +185,7 @@ class Store:
             self._queue.put(None)
             self._thread.join()
             self._thread = None
-        self.environment.close()
+        self.environment.close(doubtful=self.lost is not None)
 
     def lose(self, why: str) -> None:
         """In the loop: nothing more may be built on this store, and nothing more is written; ends the daemon."""
@@ -373,7 +373,10 @@ class Store:
                     self.environment.reopen()
                 self.reopened += 1
                 with self.view() as view:
-                    self._written = view.head()  # a commit that failed may be there all the same, or not
+                    there = view.head()
+                if there != self._written:  # a commit that failed is there all the same: in memory at least
+                    self.environment.prove()
+                self._written = there
             except (errors.ProvdError, lmdb.Error) as e:
                 self.lost = self.lost or f"the store could not be opened again: {e}"
             finally:
