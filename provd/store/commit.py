@@ -85,6 +85,7 @@ class Store:
         self.lost: str | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self._reopening = threading.Lock()
+        self._failed = False  # a write did, once
         self._settled = 0  # the head before the transaction that is under way
         self._filled: list[tuple[int, Gap]] = []  # the gaps of that transaction
         self.head = self._written = 0  # what was acknowledged, and what the writer left
@@ -185,7 +186,7 @@ class Store:
             self._queue.put(None)
             self._thread.join()
             self._thread = None
-        self.environment.close(doubtful=self.lost is not None)
+        self.environment.close(doubtful=self._failed)
 
     def lose(self, why: str) -> None:
         """In the loop: nothing more may be built on this store, and nothing more is written; ends the daemon."""
@@ -320,6 +321,7 @@ class Store:
                 self._filled = writer.gaps
                 faults.point("commit.before")
         except (OSError, *DAMAGE) as e:
+            self._failed = True
             raise _RedoAloneError(e, filled) from e
         self._written = filled[1]
         self.gaps.add(self._filled)

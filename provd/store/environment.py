@@ -136,7 +136,7 @@ class Environment:
                 self._page = int(self.env.stat()["psize"])
                 self._head = self._read_head()
             except BaseException:
-                self.env.close()
+                self.close(doubtful=True)
                 raise
         except _BROKEN:
             raise

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 HERE: Final = os.path.dirname(os.path.abspath(__file__))
 _TESTS: Final = os.path.dirname(HERE)
@@ -30,6 +30,7 @@ __all__ = [
     "FULL",
     "UNUSABLE",
     "Failing",
+    "Fault",
     "ask_from",
     "code",
     "compiled",
@@ -70,10 +71,12 @@ class Failing(Daemon):
     def mend(self) -> None:
         """Nothing fails any more."""
         os.unlink(self._control)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._control + ".count")
 
     @property
     def failed(self) -> int:
-        """How often something did."""
+        """How often something did since it was told to."""
         try:
             return os.path.getsize(self._control + ".count")
         except FileNotFoundError:
@@ -98,57 +101,77 @@ def complete(ws: Workspace, clock: str) -> bool:
     return answer
 
 
-def through(daemon: Daemon, fail: Callable[[], object], mend: Callable[[], object], refusal: str) -> None:
-    """What must be true before, while and after the disk of a daemon's store fails, and for the next daemon.
+class Fault(NamedTuple):
+    """How it begins and ends, and the code with which what changes state is refused meanwhile."""
 
-    `refusal` is the code with which what changes state is refused meanwhile.
-    """
+    begin: Callable[[], object]
+    end: Callable[[], object]
+    refusal: str
+
+
+def through(daemon: Daemon, *faults: Fault) -> None:
+    """What must be true before, while and after each fault of the disk of a daemon's store, and for the next daemon."""
     ws = daemon.start().scanned().workspace()
-    ws.write("changed", "one")
-    ws.write("still", "one")
-    there = {key: ws.put(key, f"file:{key}")["version"] for key in ("changed", "still")}
-    ws("entry.put", key="object", value=1, deps=[ws.object("x")], fetched_at=ws.clock())
-    clock = ws.clock()
-    assert ws.found("object") == ("fresh", "declared")
-
-    fail()
-    assert code(ws, "entry.put", key="refused", value=1, deps=[]) == refusal
-    assert code(ws, "action.record", writes=[ws.object("x")]) == refusal
-    _questions_go_on(ws)
-    ws.write("made/while", "it failed")
-    ws.write("changed", "two")
-    assert ws.found("changed") == ("dirty", "changed")
-    assert not complete(ws, clock)
-    assert code(ws, "entry.put", key="refused", value=2, deps=[]) == refusal
-    _questions_go_on(ws)
-
-    mend()
-    there["after"] = ws.put("after", "file:still")["version"]
-    assert ws.rpc("daemon.audit")["mismatches"] == []
-    _afterwards(ws, there, clock)
+    rounds = [_round(ws, fault, str(number)) for number, fault in enumerate(faults)]
     daemon.kill9()
     daemon.start().scanned()
-    _afterwards(ws, there, clock)
+    for one in rounds:
+        _afterwards(ws, one)
     assert "Traceback" not in daemon.said()
 
 
-def _questions_go_on(ws: Workspace) -> None:
-    assert ws.found("still") == ("fresh", "same")
-    assert ws("entry.get", key="still")["value"] == "value"
-    verdict, why = ws.found("object")
-    assert verdict != "fresh", why
-    assert ws.found("refused") == ("unknown", "no-entry")
+class _Round(NamedTuple):
+    """One fault that is over: a part of every name, a clock before it, and the versions that were acknowledged."""
+
+    name: str
+    clock: str
+    there: dict[str, int]
+
+
+def _round(ws: Workspace, fault: Fault, name: str) -> _Round:
+    keys = [f"changed{name}", f"still{name}"]
+    for key in keys:
+        ws.write(key, "one")
+    there = {key: ws.put(key, f"file:{key}")["version"] for key in keys}
+    ws("entry.put", key=f"object{name}", value=1, deps=[ws.object(name)], fetched_at=ws.clock())
+    clock = ws.clock()
+    assert ws.found(f"object{name}") == ("fresh", "declared")
+
+    fault.begin()
+    assert code(ws, "entry.put", key=f"refused{name}", value=1, deps=[]) == fault.refusal
+    assert code(ws, "action.record", writes=[ws.object(name)]) == fault.refusal
+    _questions_go_on(ws, name)
+    ws.write(f"made{name}/while", "it failed")
+    ws.write(f"changed{name}", "two")
+    assert ws.found(f"changed{name}") == ("dirty", "changed")
+    assert not complete(ws, clock)
+    assert code(ws, "entry.put", key=f"refused{name}", value=2, deps=[]) == fault.refusal
+    _questions_go_on(ws, name)
+
+    fault.end()
+    there[f"after{name}"] = ws.put(f"after{name}", f"file:still{name}")["version"]
+    assert ws.rpc("daemon.audit")["mismatches"] == []
+    done = _Round(name, clock, there)
+    _afterwards(ws, done)
+    return done
+
+
+def _questions_go_on(ws: Workspace, name: str) -> None:
+    assert ws.found(f"still{name}") == ("fresh", "same")
+    assert ws("entry.get", key=f"still{name}")["value"] == "value"
+    assert ws.verdict(f"object{name}") != "fresh"
+    assert ws.found(f"refused{name}") == ("unknown", "no-entry")
     assert ws.rpc("daemon.status")["pid"]
 
 
-def _afterwards(ws: Workspace, there: dict[str, int], clock: str) -> None:
-    for key, version in there.items():
+def _afterwards(ws: Workspace, done: _Round) -> None:
+    for key, version in done.there.items():
         assert ws.check(key)["version"] == version, key
-    assert ws.found("still") == ("fresh", "same")
-    assert ws.found("changed") == ("dirty", "changed")
-    assert ws.found("object") == ("unknown", "gap")
-    assert ws.found("refused") == ("unknown", "no-entry")
-    assert not complete(ws, clock)
-    records = records_since(ws.rpc, clock)
+    assert ws.found(f"still{done.name}") == ("fresh", "same")
+    assert ws.found(f"changed{done.name}") == ("dirty", "changed")
+    assert ws.found(f"object{done.name}") == ("unknown", "gap")
+    assert ws.found(f"refused{done.name}") == ("unknown", "no-entry")
+    assert not complete(ws, done.clock)
+    records = records_since(ws.rpc, done.clock)
     assert [record["seq"] for record in records] == list(range(records[0]["seq"], records[-1]["seq"] + 1))
     assert gaps(records, ws.root)

@@ -65,8 +65,7 @@ class Contained(Daemon):
         return ["nsenter", "-t", str(self.number), "-U", "-m", *processes, "--preserve-credentials"]
 
 
-def furnish(daemon: Daemon) -> Workspace:
-    ws = daemon.workspace()
+def furnish(ws: Workspace) -> Workspace:
     ws.write("f", "one")
     ws.write("d/f", "outside")
     return ws
@@ -101,12 +100,12 @@ DECLARED: Final = {"object": ("fresh", "declared")}
 
 
 @pytest.fixture
-def outside(daemon: Daemon) -> Workspace:
-    """A daemon in no container, with its entries."""
-    ws = furnish(daemon.scanned())
+def outside(watched: Workspace) -> Workspace:
+    """A directory of a daemon in no container, with its entries."""
+    ws = furnish(watched)
     for method, params in puts(ws):
         ws.rpc(method, **params)
-    ws("entry.put", key="object", value=1, deps=["object:o"], fetched_at=ws.clock())
+    ws("entry.put", key="object", value=1, deps=[ws.object("o")], fetched_at=ws.clock())
     return ws
 
 
@@ -134,7 +133,7 @@ def inside(request: pytest.FixtureRequest) -> Iterator[Contained]:
     daemon = Contained()
     daemon.flags = request.param
     try:
-        furnish(daemon)
+        furnish(daemon.workspace())
         yield daemon.begin()
         assert daemon.alive, daemon.said()
         assert "Traceback" not in daemon.said()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from fault_ground import FULL, UNUSABLE, Failing, compiled, through
+from fault_ground import FULL, UNUSABLE, Failing, Fault, compiled, through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,18 +29,20 @@ def failing(library: str) -> Iterator[Failing]:
         daemon.close()
 
 
-@pytest.mark.parametrize(
-    ("what", "error", "refusal"),
-    [
-        ("write", "EIO", UNUSABLE),
-        ("write", "EDQUOT", FULL),
-        ("torn", "EIO", UNUSABLE),
-        ("sync", "EIO", UNUSABLE),
-    ],
-)
-def test_what_the_disk_does_not_take_is_refused_and_is_a_gap(
-    failing: Failing, what: str, error: str, refusal: str
-) -> None:
+FAULTS = [("write", "EIO", UNUSABLE), ("write", "EDQUOT", FULL), ("torn", "EIO", UNUSABLE), ("sync", "EIO", UNUSABLE)]
+
+
+def test_what_the_disk_does_not_take_is_refused_and_is_a_gap(failing: Failing) -> None:
     """Broken: a group whose commit failed is told as if it had not."""
-    through(failing, lambda: failing.fail(what, error), failing.mend, refusal)
-    assert failing.failed
+    through(
+        failing,
+        *(
+            Fault(partial(failing.fail, what, error), partial(_mend, failing, what), refusal)
+            for what, error, refusal in FAULTS
+        ),
+    )
+
+
+def _mend(failing: Failing, what: str) -> None:
+    assert failing.failed, what
+    failing.mend()
