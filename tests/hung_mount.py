@@ -1,4 +1,4 @@
-"""A file system that stops answering: FUSE spoken by hand, just enough to be mounted, looked at and read.
+"""A file system that stops answering, or whose files cannot be read: FUSE by hand, just enough for looking and reading.
 
 Rule: only for a mount namespace of one's own (`unshare -Urm`). All calls on it end when this process does.
 """
@@ -13,23 +13,25 @@ import struct
 import threading
 from typing import Final
 
-_LOOKUP, _GETATTR, _OPEN, _STATFS, _INIT, _OPENDIR = 1, 3, 14, 17, 26, 27
+_LOOKUP, _GETATTR, _OPEN, _READ, _STATFS, _INIT, _OPENDIR = 1, 3, 14, 15, 17, 26, 27
+_UNCACHED: Final = 1
+"""Of an open file: each reading comes to us."""
 _ROOT, _FILE = 1, 2
 _FORCE, _DETACH = 1, 2
-_ATTRIBUTES: Final = {
-    _ROOT: struct.pack("<6Q10I", _ROOT, *[0] * 8, 0o40755, 2, *[0] * 5),
-    _FILE: struct.pack("<6Q10I", _FILE, *[0] * 8, 0o100644, 1, *[0] * 5),
-}
+_MODES: Final = {_ROOT: (0o40755, 2), _FILE: (0o100644, 1)}
 
 
 class Hung:
     """A directory mounted at `path`, which answers until `hangs` is set.
 
-    It lists nothing; each name that begins with `f` is an empty file.
+    It lists nothing; each name that begins with `f` is a file that holds `content`, and cannot be read where `error`
+    is a number of errno. Its times stay the same, whatever becomes of it.
     """
 
     def __init__(self, path: str) -> None:
         self.hangs = False
+        self.content = b""
+        self.error = 0
         self._path = path
         self.unanswered: queue.SimpleQueue[int] = queue.SimpleQueue()
         """The operations that were read while it hung, in turn."""
@@ -56,17 +58,24 @@ class Hung:
             elif self.hangs:
                 self.unanswered.put(operation)
             elif operation == _GETATTR:
-                self._answer(number, struct.pack("<QII", 0, 0, 0) + _ATTRIBUTES[node])
+                self._answer(number, struct.pack("<QII", 0, 0, 0) + self._attributes(node))
             elif operation in {_OPENDIR, _OPEN}:
-                self._answer(number, struct.pack("<QII", 1, 0, 0))
+                self._answer(number, struct.pack("<QII", 1, _UNCACHED if operation == _OPEN else 0, 0))
+            elif operation == _READ:
+                at, size = struct.unpack("<QI", request[48:60])
+                self._answer(number, b"" if self.error else self.content[at : at + size], self.error)
             elif operation == _LOOKUP and request[40:41] == b"f":
-                self._answer(number, struct.pack("<4Q2I", _FILE, 0, 0, 0, 0, 0) + _ATTRIBUTES[_FILE])
+                self._answer(number, struct.pack("<4Q2I", _FILE, 0, 0, 0, 0, 0) + self._attributes(_FILE))
             elif operation == _STATFS:
                 self._answer(number, bytes(80))
             elif operation == _LOOKUP:
                 self._answer(number, error=2)
             else:
                 self._answer(number)
+
+    def _attributes(self, node: int) -> bytes:
+        size = len(self.content) if node == _FILE else 0
+        return struct.pack("<6Q10I", node, size, *[0] * 7, *_MODES[node], *[0] * 5)
 
     def _answer(self, number: int, data: bytes = b"", error: int = 0) -> None:
         with contextlib.suppress(OSError):  # nobody waits for an answer, or any more

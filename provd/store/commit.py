@@ -84,6 +84,7 @@ class Store:
         self.lost: str | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self._reopening = threading.Lock()
+        self._failed = False  # a write did, once
         self._settled = 0  # the head before the transaction that is under way
         self._filled: list[tuple[int, Gap]] = []  # the gaps of that transaction
         self.head = self._written = 0  # what was acknowledged, and what the writer left
@@ -184,7 +185,7 @@ class Store:
             self._queue.put(None)
             self._thread.join()
             self._thread = None
-        self.environment.close()
+        self.environment.close(doubtful=self._failed)
 
     def lose(self, why: str) -> None:
         """In the loop: nothing more may be built on this store, and nothing more is written; ends the daemon."""
@@ -319,6 +320,7 @@ class Store:
                 self._filled = writer.gaps
                 faults.point("commit.before")
         except (OSError, *DAMAGE) as e:
+            self._failed = True
             raise _RedoAloneError(e, filled) from e
         self._written = filled[1]
         self.gaps.add(self._filled)
@@ -375,7 +377,10 @@ class Store:
                     self.environment.reopen()
                 self.reopened += 1
                 with self.view() as view:
-                    self._written = view.head()  # a commit that failed may be there all the same, or not
+                    there = view.head()
+                if there != self._written:  # a commit that failed is there all the same: in memory at least
+                    self.environment.prove()
+                self._written = there
             except (errors.ProvdError, lmdb.Error) as e:
                 self.lost = self.lost or f"the store could not be opened again: {e}"
             finally:

@@ -6,7 +6,6 @@ format is left where it is and refused; one of an older format is copied and the
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import resource
@@ -19,7 +18,8 @@ import lmdb
 
 from provd import ownfile, places
 from provd.core import errors
-from provd.store import keys, migrate, wholeness
+from provd.quoting import quoted
+from provd.store import keys, locktable, migrate, onfile, wholeness
 from provd.store.decoding import Damaged
 
 FORMAT: Final = 3
@@ -62,9 +62,7 @@ SAVE_REST: Final = (
 
 
 _DATA: Final = "data.mdb"
-_LOCK: Final = "lock.mdb"
-"""The files of an environment, as LMDB names them."""
-_LOCK_BYTES: Final = 8192
+"""The file of what is kept, as LMDB names it."""
 _DIGITS: Final = 9
 """The most that a format's number has."""
 _MARKS: Final = 24
@@ -124,7 +122,7 @@ class Environment:
             ownfile.check(self._file)
             if _is_emptied(self.directory):
                 raise lmdb.InvalidError(f"{self._file} was emptied")
-            _allocate_lock(self.directory)
+            locktable.allocate(self.directory)
             self.env = self._open_map()
             try:
                 wholeness.check(self.env, self.directory)
@@ -138,7 +136,7 @@ class Environment:
                 self._page = int(self.env.stat()["psize"])
                 self._head = self._read_head()
             except BaseException:
-                self.env.close()
+                self.close(doubtful=True)
                 raise
         except _BROKEN:
             raise
@@ -152,7 +150,7 @@ class Environment:
         except (OSError, lmdb.Error) as e:
             raise full_or_unusable(e, self.directory) from e
 
-    def _open_map(self) -> lmdb.Environment:
+    def _open_map(self, *, readonly: bool = False, lock: bool = True) -> lmdb.Environment:
         size = self._map_size
         while True:
             try:
@@ -163,6 +161,8 @@ class Environment:
                     mode=0o600,
                     max_readers=16,
                     readahead=False,
+                    readonly=readonly,
+                    lock=lock,
                 )
             except (lmdb.MemoryError, OSError):
                 if size <= _SMALLEST_MAP:  # a limit on address space (ulimit -v) may allow a smaller map
@@ -211,7 +211,7 @@ class Environment:
                 txn.put(b"log", kept, db=self.tables["meta"])
                 for name in (keys.BEGINS, b"head") if past else ():
                     txn.put(name, b"%d" % past, db=self.tables["meta"])
-            _sync_names(self.directory)
+            onfile.sync_names(self.directory)
         self.log_id = bytes(kept).decode("ascii", "replace")
         if _LOG_ID.fullmatch(self.log_id) is None:
             raise lmdb.CorruptedError(f"{self.directory}: the log's id is damaged")
@@ -266,9 +266,29 @@ class Environment:
             os.close(fd)
 
     def reopen(self) -> None:
-        """Closes the environment and opens it again, as after a failed sync. No transaction may be open."""
+        """Closes the environment and opens it again, as after a failed sync. No transaction may be open.
+
+        Where its file system takes no writes now, for reading alone: each write is refused then, and reopens it.
+        """
         self.env.close()
-        self._open()
+        onfile.read_anew(self._file)
+        try:
+            self._open()
+        except (errors.StoreUnusable, errors.StoreFull):
+            self.env = self._open_map(readonly=True, lock=False)  # who could write beside us has no lock of the state
+            self.tables = {
+                name: self.env.open_db(name.encode(), create=False, **options) for name, options in TABLES.items()
+            }
+
+    def prove(self) -> None:
+        """Has the disk say that all is there which can be read: raises lmdb.Error where it does not.
+
+        A page whose write failed may be in memory and nowhere else, and asked to sync it again the system says nothing
+        of it. A transaction on top of it counts only with all that lies below.
+        """
+        meta = self.tables["meta"]
+        with self.env.begin(write=True) as txn:
+            txn.put(b"head", txn.get(b"head", b"0", db=meta), db=meta)
 
     def size(self) -> int:
         """The bytes of the map that are in use: what the store takes on disk. The file's name may be gone meanwhile."""
@@ -279,9 +299,11 @@ class Environment:
         """The bytes that the map has: more cannot be kept."""
         return int(self.env.info()["map_size"])
 
-    def close(self) -> None:
-        """Closes the environment."""
+    def close(self, *, doubtful: bool = False) -> None:
+        """Closes the environment; `doubtful` where a write failed since it was opened."""
         self.env.close()
+        if doubtful:
+            onfile.read_anew(self._file)
 
 
 def _identity(path: str) -> tuple[int, int]:
@@ -292,20 +314,10 @@ def _identity(path: str) -> tuple[int, int]:
 def _is_emptied(directory: str) -> bool:
     """Whether a store that was in use has nothing in its file, which LMDB would take for a new one."""
     try:
-        used = os.stat(os.path.join(directory, _LOCK)).st_size > 0
+        used = os.stat(os.path.join(directory, locktable.NAME)).st_size > 0
         return used and os.stat(os.path.join(directory, _DATA)).st_size == 0
     except FileNotFoundError:
         return False
-
-
-def _allocate_lock(directory: str) -> None:
-    """Takes the space of LMDB's lock file, which it writes through a mapping: on a full disk that would kill us."""
-    fd = ownfile.open_file(os.path.join(directory, _LOCK), os.O_RDWR | os.O_CREAT)
-    try:
-        if os.fstat(fd).st_size < _LOCK_BYTES and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(fd, 0, _LOCK_BYTES)
-    finally:
-        os.close(fd)
 
 
 def _largest(directory: str) -> int | None:
@@ -326,17 +338,6 @@ def _is_full(directory: str) -> bool:
     except OSError:
         return False
     return there.f_bavail * there.f_frsize < _ALMOST_NOTHING
-
-
-def _sync_names(directory: str) -> None:
-    """Makes the names of a new store durable: a synced file in a directory that was not is lost with the power."""
-    for path in (directory, os.path.dirname(directory), os.path.dirname(os.path.dirname(directory))):
-        with contextlib.suppress(OSError):  # not readable for this user, or a file system that takes no such fsync
-            fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
 
 
 def damaged(error: Exception, directory: str) -> errors.StoreDamaged | None:
@@ -367,6 +368,11 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
         return errors.StoreFull(
             f"no file in {directory} may be longer than {most} bytes (ulimit -f): nothing was changed",
             "ulimit -f unlimited && provd restart  # in the shell, or the unit, that starts it",
+        )
+    if isinstance(error, lmdb.ReadonlyError) or "Read-only file system" in text:
+        return errors.StoreUnusable(
+            f"the file system of {directory} is read-only: a daemon that runs goes on answering, and changes nothing",
+            f"findmnt -T {quoted(directory)}  # what is mounted there, and how",
         )
     full = "No space left" in text or "quota" in text.lower()
     if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that

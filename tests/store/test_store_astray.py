@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import lmdb
 import pytest
 from storing import appending, in_loop, log_of, together
 from support import content_of, write_over
@@ -15,7 +17,7 @@ from provd.core import errors
 from provd.core.records import ALL, Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from provd.store import Store
 
@@ -180,3 +182,54 @@ def test_a_store_in_which_this_run_did_not_begin_is_lost(tmp_path: Any) -> None:
         assert store.lost is not None
 
     in_loop(directory, body)
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_what_a_failed_commit_left_is_acknowledged_once_the_disk_has_it(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, *, proven: bool
+) -> None:
+    """Broken: what can be read again is taken for what is on the disk."""
+    directory = os.path.join(tmp_path, "store")
+
+    async def body(store: Store) -> None:
+        await store.submit(appending("kept"))
+        environment = store.environment
+        asked: list[bool] = []
+        real = environment.prove
+
+        def prove() -> None:
+            asked.append(True)
+            if not proven:
+                raise lmdb.DiskError("mdb_txn_commit: Input/output error")
+            real()
+
+        monkeypatch.setattr(environment, "prove", prove)
+        environment.env = _FailsAfterwards(environment.env)  # type: ignore[assignment]
+        if proven:
+            assert await store.submit(appending("there")) == 2
+            assert await store.submit(appending("next")) == 3
+            assert store.lost is None
+        else:
+            assert isinstance(await _error(store.submit(appending("there"))), errors.StoreUnusable)
+            assert store.lost is not None
+            assert store.head == 1
+        assert asked == [True]
+
+    in_loop(directory, body)
+
+
+class _FailsAfterwards:
+    """An environment of which a commit is told to have failed, and can be read all the same."""
+
+    def __init__(self, env: lmdb.Environment) -> None:
+        self._env = env
+        self.close = env.close
+        self.info = env.info
+        self.stat = env.stat
+
+    @contextlib.contextmanager
+    def begin(self, *, write: bool = False) -> Iterator[lmdb.Transaction]:
+        with self._env.begin(write=write) as txn:
+            yield txn
+        if write:
+            raise lmdb.DiskError("mdb_txn_commit: Input/output error")
