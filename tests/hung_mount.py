@@ -1,4 +1,6 @@
-"""A file system that stops answering, or whose files cannot be read: FUSE by hand, just enough for looking and reading.
+"""A file system that stops answering, whose files cannot be read, or change while all that `stat` tells of them stays.
+
+FUSE by hand, just enough for looking and reading.
 
 Rule: only for a mount namespace of one's own (`unshare -Urm`). All calls on it end when this process does.
 """
@@ -25,13 +27,15 @@ class Hung:
     """A directory mounted at `path`, which answers until `hangs` is set.
 
     It lists nothing; each name that begins with `f` is a file that holds `content`, and cannot be read where `error`
-    is a number of errno. Its times stay the same, whatever becomes of it.
+    is a number of errno. Its times stay the same, whatever becomes of it; so is, for the seconds that it `keeps`, what
+    was told of it last believed.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, content: bytes = b"", *, keeps: int = 0) -> None:
         self.hangs = False
-        self.content = b""
+        self.content = content
         self.error = 0
+        self._keeps = keeps
         self._path = path
         self.unanswered: queue.SimpleQueue[int] = queue.SimpleQueue()
         """The operations that were read while it hung, in turn."""
@@ -58,14 +62,15 @@ class Hung:
             elif self.hangs:
                 self.unanswered.put(operation)
             elif operation == _GETATTR:
-                self._answer(number, struct.pack("<QII", 0, 0, 0) + self._attributes(node))
+                self._answer(number, struct.pack("<QII", self._keeps, 0, 0) + self._attributes(node))
             elif operation in {_OPENDIR, _OPEN}:
                 self._answer(number, struct.pack("<QII", 1, _UNCACHED if operation == _OPEN else 0, 0))
             elif operation == _READ:
                 at, size = struct.unpack("<QI", request[48:60])
                 self._answer(number, b"" if self.error else self.content[at : at + size], self.error)
             elif operation == _LOOKUP and request[40:41] == b"f":
-                self._answer(number, struct.pack("<4Q2I", _FILE, 0, 0, 0, 0, 0) + self._attributes(_FILE))
+                keeps = self._keeps
+                self._answer(number, struct.pack("<4Q2I", _FILE, 0, keeps, keeps, 0, 0) + self._attributes(_FILE))
             elif operation == _STATFS:
                 self._answer(number, bytes(80))
             elif operation == _LOOKUP:

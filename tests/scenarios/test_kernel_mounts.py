@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from lying_mount import Lying
+from hung_mount import Hung
 from scening import all_say, comes_to_be_sealed, gaps, mutations, never_fresh, records_since, root_of, sh, since
 from sealing_help import image, in_namespace, may_mount, mount, mounted_image, skip, unmount
 from support import Daemon, Workspace
@@ -204,7 +204,7 @@ def a_file_system_that_tells_nothing_is_read(home: bytes) -> None:
         skip("there is no FUSE here")
     with watching(home) as ws:
         os.mkdir(ws.path("net"))
-        lying = Lying(os.fsdecode(ws.path("net")))
+        lying = Hung(os.fsdecode(ws.path("net")), b"one", keeps=3600)
         try:
             ws.write("f", "one")
             for key in ("file:net/f", "file:f"):
