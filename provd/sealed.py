@@ -10,9 +10,9 @@ import asyncio
 import os
 import stat
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Mapping
 from operator import attrgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,6 @@ from provd.core.roll import Roll
 from provd.disk import IgnoreRules, Seals, SetSeal, Workers, base_of, read_single, signature_of
 from provd.ground import Ground, Stand
 
-_Thing = TypeVar("_Thing")
 COMPARED: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
 """What is compared of a `stat`, in the order of a Signature."""
 SLICE: Final = 128
@@ -67,7 +66,8 @@ class SealedReader:
         again = _Again(self._workers)
         if again.sealer is None or again.sealer.epoch != stand.epoch:
             return None
-        async for reading, seal in _in_slices(seals.items()):
+        for number, (reading, seal) in enumerate(seals.items(), 1):
+            await _now_and_then(number)
             others = await changed(seal.things)
             there = seal.found if others == [] else self._look_again(reading, seal, others, again)
             if there is None:
@@ -77,7 +77,8 @@ class SealedReader:
             return None
         if any((reading, found[reading].digest) in fresh for reading in again.things):
             # What was read anew may have come to be so after others were looked at, without an event.
-            async for reading, seal in _in_slices(seals.items()):
+            for number, (reading, seal) in enumerate(seals.items(), 1):
+                await _now_and_then(number)
                 if await changed(again.things.get(reading, seal.things)) != []:
                     return None
         if self._ground.stand() != stand:
@@ -284,12 +285,10 @@ async def changed(things: Things) -> list[int] | None:
     return found
 
 
-async def _in_slices(things: Iterable[_Thing]) -> AsyncIterator[_Thing]:
-    """All of them; others are answered now and then."""
-    for number, thing in enumerate(things, 1):
-        if number % SLICE == 0:
-            await asyncio.sleep(0)
-        yield thing
+async def _now_and_then(number: int) -> None:
+    """Has others answered after so many things."""
+    if number % SLICE == 0:
+        await asyncio.sleep(0)
 
 
 def _is_still(path: bytes, was: tuple[int, ...]) -> bool:

@@ -84,10 +84,10 @@ class Store:
         self.lost: str | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self._reopening = threading.Lock()
-        self._failed = False  # a write did, once
         self._settled = 0  # the head before the transaction that is under way
         self._filled: list[tuple[int, Gap]] = []  # the gaps of that transaction
         self.head = self._written = 0  # what was acknowledged, and what the writer left
+        self._committed = 0  # transactions, by their number in the store
         try:
             self._take_up()
         except errors.StoreDamaged as e:  # else no start would ever come further
@@ -98,6 +98,7 @@ class Store:
         with self.view() as view:
             view.look_at_needs()
             self.head = self._written = view.head()
+        self._committed = self.environment.commits()
 
     def begin_anew(self, trouble: str) -> None:
         """Before `start`: sets the store aside, where what a start needs of it is damaged, and begins a new one."""
@@ -185,7 +186,7 @@ class Store:
             self._queue.put(None)
             self._thread.join()
             self._thread = None
-        self.environment.close(doubtful=self._failed)
+        self.environment.close()
 
     def lose(self, why: str) -> None:
         """In the loop: nothing more may be built on this store, and nothing more is written; ends the daemon."""
@@ -320,9 +321,8 @@ class Store:
                 self._filled = writer.gaps
                 faults.point("commit.before")
         except (OSError, *DAMAGE) as e:
-            self._failed = True
             raise _RedoAloneError(e, filled) from e
-        self._written = filled[1]
+        self._written, self._committed = filled[1], self.environment.commits()
         self.gaps.add(self._filled)
         faults.point("commit.after")
         if (astray := self.environment.astray(written=True)) is not None:  # it went while it was synced
@@ -375,12 +375,12 @@ class Store:
             try:
                 with self._reopening:
                     self.environment.reopen()
+                    if self.environment.commits() != self._committed:  # one that failed is there: in memory at least
+                        self.environment.prove()
+                    self._committed = self.environment.commits()
                 self.reopened += 1
                 with self.view() as view:
-                    there = view.head()
-                if there != self._written:  # a commit that failed is there all the same: in memory at least
-                    self.environment.prove()
-                self._written = there
+                    self._written = view.head()
             except (errors.ProvdError, lmdb.Error) as e:
                 self.lost = self.lost or f"the store could not be opened again: {e}"
             finally:

@@ -120,6 +120,7 @@ class Environment:
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
             ownfile.check(self._file)
+            onfile.read_anew(self._file)
             if _is_emptied(self.directory):
                 raise lmdb.InvalidError(f"{self._file} was emptied")
             locktable.allocate(self.directory)
@@ -136,7 +137,7 @@ class Environment:
                 self._page = int(self.env.stat()["psize"])
                 self._head = self._read_head()
             except BaseException:
-                self.close(doubtful=True)
+                self.env.close()
                 raise
         except _BROKEN:
             raise
@@ -271,14 +272,28 @@ class Environment:
         Where its file system takes no writes now, for reading alone: each write is refused then, and reopens it.
         """
         self.env.close()
-        onfile.read_anew(self._file)
         try:
             self._open()
-        except (errors.StoreUnusable, errors.StoreFull):
+        except errors.StoreFull:
+            self._open_for_reading()
+        except errors.StoreUnusable as e:
+            if not _says_read_only(e.__cause__):
+                raise
+            self._open_for_reading()
+
+    def _open_for_reading(self) -> None:
+        try:
             self.env = self._open_map(readonly=True, lock=False)  # who could write beside us has no lock of the state
+            wholeness.check(self.env, self.directory)
             self.tables = {
                 name: self.env.open_db(name.encode(), create=False, **options) for name, options in TABLES.items()
             }
+        except (OSError, lmdb.Error) as e:
+            raise full_or_unusable(e, self.directory) from e
+
+    def commits(self) -> int:
+        """The number of the newest transaction that is there."""
+        return int(self.env.info()["last_txnid"])
 
     def prove(self) -> None:
         """Has the disk say that all is there which can be read: raises lmdb.Error where it does not.
@@ -299,11 +314,9 @@ class Environment:
         """The bytes that the map has: more cannot be kept."""
         return int(self.env.info()["map_size"])
 
-    def close(self, *, doubtful: bool = False) -> None:
-        """Closes the environment; `doubtful` where a write failed since it was opened."""
+    def close(self) -> None:
+        """Closes the environment."""
         self.env.close()
-        if doubtful:
-            onfile.read_anew(self._file)
 
 
 def _identity(path: str) -> tuple[int, int]:
@@ -348,6 +361,10 @@ def damaged(error: Exception, directory: str) -> errors.StoreDamaged | None:
     return errors.StoreDamaged(f"the store in {directory} is damaged: {error}", hint)
 
 
+def _says_read_only(error: BaseException | None) -> bool:
+    return isinstance(error, lmdb.ReadonlyError) or "Read-only file system" in str(error)
+
+
 def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
     """What an error of LMDB or of the system means for the user."""
     text = str(error)
@@ -369,7 +386,7 @@ def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
             f"no file in {directory} may be longer than {most} bytes (ulimit -f): nothing was changed",
             "ulimit -f unlimited && provd restart  # in the shell, or the unit, that starts it",
         )
-    if isinstance(error, lmdb.ReadonlyError) or "Read-only file system" in text:
+    if _says_read_only(error):
         return errors.StoreUnusable(
             f"the file system of {directory} is read-only: a daemon that runs goes on answering, and changes nothing",
             f"findmnt -T {quoted(directory)}  # what is mounted there, and how",

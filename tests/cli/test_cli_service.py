@@ -75,6 +75,20 @@ def test_install_again_without_roots_keeps_those_of_the_unit(managed: Home) -> N
 
 
 @_USER
+def test_install_again_asks_for_roots_that_only_the_manager_can_resolve(managed: Home) -> None:
+    managed.provd("service", "install", "--root", managed.root)
+    unit = _read(managed.unit).replace(managed.root, "${WORK}")
+    with open(managed.unit, "w", encoding="utf-8") as file:
+        file.write(unit)
+
+    done = managed.provd("service", "install", code=2)
+
+    assert "the unit that is installed watches ${WORK}, which only its manager can resolve" in done.err
+    assert "--root" in done.err
+    assert _read(managed.unit) == unit
+
+
+@_USER
 def test_install_after_an_upgrade_takes_the_new_program(managed: Home) -> None:
     managed.provd("service", "install")
     words = ["service", "install"]

@@ -284,6 +284,9 @@ class FailingEnvironment:
         if write:
             raise self._error
 
+    def info(self) -> dict[str, Any]:
+        return dict(self._env.info())
+
     def close(self) -> None:
         self.closed = True
         self._env.close()

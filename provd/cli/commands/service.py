@@ -171,7 +171,11 @@ def _roots_of(before: Service | None) -> list[str]:
 def _plan(roots: tuple[str, ...], where: Systemd | Launchd, at: Place, before: Service | None) -> Plan:
     """What is to run; where no roots are named with those that it has: to install again must not take them away."""
     make = itself.user_plan if where.user is None else itself.system_plan
-    watched = serving.directories(roots) if roots else tuple(map(os.fsencode, _roots_of(before)))
+    kept = () if roots else _roots_of(before)
+    if resolved := [root for root in kept if not os.path.isabs(root)]:  # %h, ${WORK}: only the manager knows where
+        shown = output.some(list(map(output.printable, resolved)), _SHOWN)
+        raise Usage(f"the unit that is installed watches {shown}, which only its manager can resolve", "name them with --root")
+    watched = serving.directories(roots) if roots else tuple(map(os.fsencode, kept))
     with serving.told():
         return make(watched, at.state, at.socket)
 

@@ -26,7 +26,7 @@ _PAGE: Final = 5000
 _COMPARED: Final = 64
 """Paths of which it is looked up what they held before."""
 _LARGE: Final = 16 * 1024**2
-"""Bytes from which on a file is not read for that."""
+"""Bytes, of all of them, from which on nothing is read for that."""
 _CONTENT: Final = frozenset({"created", "modified", "deleted", "moved"})
 _OF_CONTENT: Final = frozenset({"size", "mtime_ns", "digest", "digest_state"})
 _NOW: Final = "dirty now"
@@ -199,9 +199,9 @@ def same(client: Client, newest: list[Json], begun: int) -> set[bytes]:
     It tells where a record has the content of then, and none after it may have left another: no gap, no other change
     of the path or above it. What is there now is read, since the log may not know it yet.
     """
-    small = [one for one in newest if one.get("kind") == "modified" and (one.get("size") or 0) < _LARGE]
-    paths = [local_path(one["path"]) for one in small]
-    if not 0 < len(paths) <= _COMPARED:
+    modified = [one for one in newest if one.get("kind") == "modified"]
+    paths = [local_path(one["path"]) for one in modified]
+    if not 0 < len(paths) <= _COMPARED or sum(one.get("size") or 0 for one in modified) > _LARGE:
         return set()
     try:
         had = _before(client, paths, begun)
