@@ -64,6 +64,9 @@ class ReadingJob:
     shared: Final = True
     """More threads than one help: one of them may hang."""
 
+    steps = 0
+    """Readings and second looks that were begun."""
+
     def __init__(
         self,
         readings: Sequence[Reading],
@@ -145,6 +148,7 @@ class ReadingJob:
             while True:
                 refused = self._refused
                 if self._to_read and (reading := self._next(self._to_read, turn, self._not_read)) is not None:
+                    self.steps += 1
                     self._being_read.add(reading)
                     self._reads[reading] += 1
                     return self._read, reading
@@ -152,6 +156,7 @@ class ReadingJob:
                     self._to_confirm
                     and (reading := self._next(self._to_confirm, turn, self._not_confirmed)) is not None
                 ):
+                    self.steps += 1
                     self._being_confirmed.add(reading)
                     return self._confirm, reading
                 if refused == self._refused:  # else that may have ended a round

@@ -83,6 +83,7 @@ class LookingJob(Generic[_Result]):
         self._place = place
         self._paths = deque(dict.fromkeys(paths))
         self._count = len(self._paths)
+        self.steps = 0
         self._cancelled = False
         self._lock = threading.Lock()
 
@@ -115,10 +116,9 @@ class LookingJob(Generic[_Result]):
         with self._lock:
             for _ in range(len(self._paths)):
                 path = self._paths.popleft()
-                if turn is None or self._place is None:
-                    return path
-                entry = turn.go(self._place(path))
+                entry = Entry.IN if turn is None or self._place is None else turn.go(self._place(path))
                 if entry is Entry.IN:
+                    self.steps += 1
                     return path
                 if entry is Entry.FULL:
                     self._paths.append(path)

@@ -33,6 +33,11 @@ HELPERS: Final = IN_ONE
 With the first it is one more than can hang in one place.
 """
 HELP_AFTER: Final = 0.05
+BUSY: Final = 100
+"""Steps of a job in that time which say that the interpreter is what it takes and not the disk.
+
+Threads share that, so another one would make it no faster, and each question of others would wait for each of them.
+"""
 CALM: Final = 0.25
 """The part of the time in which big files are read with low priority: on a busy machine that may not be enough."""
 RESERVE: Final = 0.25
@@ -52,6 +57,10 @@ class _Job(Protocol):
     @property
     def shared(self) -> bool:
         """Whether more threads than one help."""
+
+    @property
+    def steps(self) -> int:
+        """How many steps were begun."""
 
     def run(self, turn: Turn | None = None) -> None:
         """Takes part until there is nothing left to take."""
@@ -178,9 +187,16 @@ class Workers:
             job.cut()
             self._help(work)  # the threads that it has may all hang
 
+        def helped(left: int, before: int) -> None:
+            steps = job.steps
+            if steps - before < BUSY:
+                self._help(work)
+                left -= 1
+            timers[0] = loop.call_later(HELP_AFTER, helped, left, steps) if left else timers[0]
+
         def slow() -> None:
             if job.shared:
-                timers.extend(loop.call_later(HELP_AFTER * n, self._help, work) for n in range(HELPERS))
+                helped(HELPERS, 0)
                 timers.append(loop.call_at(end - min(RESERVE, timeout / 4), cut))
             else:
                 self._relieve(work)

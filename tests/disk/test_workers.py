@@ -278,3 +278,55 @@ def test_closing_ends_the_threads() -> None:
     thread = asyncio.run(pool.call(threading.current_thread, timeout=LONG))
     pool.close()
     thread.join()
+
+
+class Steady:
+    """A job in which as many threads wait as join it, until it was asked often how far it came.
+
+    Each time it came `pace` steps further.
+    """
+
+    shared = True
+
+    def __init__(self, pace: int, asked: int) -> None:
+        self.joined = 0
+        self.finished = False
+        self._pace, self._asked, self._left = pace, 0, asked
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    @property
+    def steps(self) -> int:
+        self._asked += 1
+        if self._asked == self._left:
+            self.finished = True
+            self._over.set()
+        return self._pace * self._asked
+
+    def run(self, turn: object = None) -> None:
+        del turn
+        with self._lock:
+            self.joined += 1
+        self._over.wait()
+
+    def cut(self) -> None:
+        """Nothing is late."""
+
+    def cancel(self) -> None:
+        self._over.set()
+
+
+@pytest.mark.parametrize(("pace", "joined"), [(workers.BUSY, 1), (workers.BUSY - 1, 1 + workers.HELPERS)])
+def test_a_job_that_gets_on_by_itself_is_not_joined(monkeypatch: pytest.MonkeyPatch, pace: int, joined: int) -> None:
+    """Threads share one interpreter. Broken: `helped` that does not ask how far it came."""
+    monkeypatch.setattr(workers, "HELP_AFTER", 0.001)
+    steady = Steady(pace, workers.HELPERS if joined > 1 else 20)
+    pool = Workers()
+
+    async def work() -> None:
+        assert await pool._done(steady, LONG)
+
+    asyncio.run(work())
+    pool.close()
+    assert steady.joined <= joined
+    assert pool._threads == joined

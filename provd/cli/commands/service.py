@@ -174,7 +174,8 @@ def _plan(roots: tuple[str, ...], where: Systemd | Launchd, at: Place, before: S
     kept = () if roots else _roots_of(before)
     if resolved := [root for root in kept if not os.path.isabs(root)]:  # %h, ${WORK}: only the manager knows where
         shown = output.some(list(map(output.printable, resolved)), _SHOWN)
-        raise Usage(f"the unit that is installed watches {shown}, which only its manager can resolve", "name them with --root")
+        message = f"the unit that is installed watches {shown}, which only its manager can resolve"
+        raise Usage(message, "name them with --root")
     watched = serving.directories(roots) if roots else tuple(map(os.fsencode, kept))
     with serving.told():
         return make(watched, at.state, at.socket)
