@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from random import Random, SystemRandom
@@ -73,9 +74,14 @@ class Trial:
             shutil.rmtree(scene.root)
             self.counts.update(f"refused: {word}" for word in set(scene.refused))
         except (ConnectionError, FileNotFoundError):
-            self.counts["ended of itself"] += 1
             assert self.daemon.process is not None
-            code = self.daemon.process.wait(60)
+            try:
+                code = self.daemon.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.found.append(f"{where}: a connection ended, the daemon did not: {self.daemon.said()[-3000:]}")
+                self.daemon.kill9()
+                return
+            self.counts["ended of itself"] += 1
             if code not in {0, 1, 2, 3, 4, 5, 69, 70, 74, 75}:
                 self.found.append(f"{where}: ended with {code}: {self.daemon.said()[-1500:]}")
             self._again(where, scene)
