@@ -7,11 +7,13 @@ is all judged again, at most three times.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
 
+from provd import garbage
 from provd.core import verdict
 from provd.core.dependency import PATH_KINDS, Kind, Member, base
 from provd.core.entry import Entry, EntryId, Kept
@@ -110,7 +112,8 @@ class Inquiry:
         began = asyncio.get_running_loop().time()
         self._watch.read()
         late = question.needs_log and not question.foreign and not await self._watch.recorded(timeout)
-        answer = await self._judged(targets, question, began + timeout, many=many, late=late)
+        with contextlib.ExitStack() as at_rest:
+            answer = await self._judged(targets, question, began + timeout, at_rest, many=many, late=late)
         if self._self_check is not None:
             self._self_check.judged(answer.judgements)
         if not evidence or not _about_paths(answer):
@@ -123,10 +126,19 @@ class Inquiry:
         return await self._judged_again(answer, targets, question, many=many)
 
     async def _judged(
-        self, targets: Callable[[View], Targets], question: Question, deadline: float, *, many: bool, late: bool
+        self,
+        targets: Callable[[View], Targets],
+        question: Question,
+        deadline: float,
+        at_rest: contextlib.ExitStack,
+        *,
+        many: bool,
+        late: bool,
     ) -> Answer:
         routes: Routes = {}
         wanted, facts = await self._snapshot(targets, question, routes, many=many, late=late)
+        if _is_big(wanted):
+            at_rest.enter_context(garbage.resting())
         if question.verify is Verify.LOG and question.revalidate and not question.foreign and not late:
             routes = await self._covered_routes(wanted, facts, deadline)
             wanted, facts = await self._snapshot(targets, question, routes, many=many)

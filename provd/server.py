@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import msgspec
 import structlog
 
-from provd import farend, faults
+from provd import farend, faults, garbage
 from provd.core import errors, wire
 from provd.core.wire import Bad, Framer, Request
 from provd.descriptors import descriptors
@@ -33,6 +33,8 @@ _LEAST: Final = 4
 """Connections that are taken however few descriptors there are."""
 _STALLED: Final = 1.0
 """Seconds for which a client may read nothing while so much waits for it."""
+_MANY: Final = 256 * 1024
+"""Bytes of a request that names very many things."""
 _MAX_IN_FLIGHT: Final = 1000
 _MAX_IN_FLIGHT_BYTES: Final = 64 * 1024 * 1024
 """Requests of one connection that are taken at once; more wait in the socket."""
@@ -158,7 +160,7 @@ class Connection(asyncio.Protocol):
         if not self.waiting and request.id is not msgspec.UNSET and self._answered_at_once(request):
             return
         size = 0 if request.params is msgspec.UNSET else len(bytes(request.params))
-        self._work(self._serve(request), size)
+        self._work(self._serve(request, size), size)
 
     def _work(self, work: Coroutine[Any, Any, None], size: int) -> None:
         """Goes on with a line of so many bytes beside the others."""
@@ -233,7 +235,11 @@ class Connection(asyncio.Protocol):
 
     # serving
 
-    async def _serve(self, request: Request) -> None:
+    async def _serve(self, request: Request, size: int) -> None:
+        if size > _MANY:
+            with garbage.resting():
+                await self._serve(request, 0)
+            return
         if self._transport.get_write_buffer_size() <= MAX_UNDRAINED:
             await self._answer(request)
             return
