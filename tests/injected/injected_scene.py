@@ -175,6 +175,7 @@ class Scene:
 
     def end(self) -> None:
         """Nothing fails any more: all is right. Raises Fault."""
+        self._rpc.close()  # a daemon takes 1,024 connections, and outlives many scenes
         self._rpc = self._daemon.connect()
         for verify in ("log", "auto", "content"):
             keys = [*DEPS, "entry", "object"]
@@ -188,6 +189,7 @@ class Scene:
         if self._listens and self._alive == self._daemon.process:
             self._told()
         self._listener.close()
+        self._rpc.close()
 
     def _told(self) -> None:
         """Who listens was told every record, or that he was not, or was cut off."""
