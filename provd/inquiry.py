@@ -278,6 +278,7 @@ class Inquiry:
         """
         if not readings:
             return {}
+        deadline = asyncio.get_running_loop().time() + timeout
         if len(readings) == 1 and self._mounts.all_local():
             (reading,) = readings
             if reading.kind is Kind.FILE and is_near(reading.path):
@@ -286,9 +287,10 @@ class Inquiry:
                 if found is not None:
                     return {reading: found}
         if by_seal and self._sealed is not None:
-            sealed = await self._sealed.read(readings, self._rules(), fresh)
-            if sealed is not None:
-                return sealed
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    if (sealed := await self._sealed.read(readings, self._rules(), fresh)) is not None:
+                        return sealed
         if self._is_quick(readings):
             mounts = self._mounts.now()
             sealer = self._workers.seals.sealer(mounts)
@@ -296,7 +298,7 @@ class Inquiry:
             job.run()
             if not job.not_quick:
                 return job.results()
-        return await self._workers.read(tuple(readings), self._rules(), timeout, by_seal=by_seal)
+        return await self._workers.read(tuple(readings), self._rules(), _left(deadline), by_seal=by_seal)
 
     def _is_quick(self, readings: frozenset[Reading]) -> bool:
         """Whether reading takes less time than handing it to a thread, and cannot hang."""

@@ -27,7 +27,7 @@ COMPARED: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime
 SLICE: Final = 128
 """Things that are looked at before others are answered."""
 _FEW: Final = 16
-"""Files that may have changed: where more did, threads read."""
+"""Files of one question that may have changed: where more did, threads read."""
 _MOST: Final = 256 * 1024
 """Bytes of a file that is read in the loop."""
 
@@ -158,7 +158,7 @@ class SealedReader:
 
     def _look_again(self, reading: Reading, seal: SetSeal, changed: list[int] | None, again: _Again) -> Found | None:
         """What a reading gives of which few files have changed; they are read, and sealed if they may be."""
-        if changed is None:
+        if changed is None or len(again.read) + len(changed) > _FEW:
             return None
         raws: dict[bytes, bytes] = {}
         things = list(seal.things)

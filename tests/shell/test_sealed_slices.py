@@ -6,6 +6,7 @@ Each test says what is broken where it fails: it was seen to fail with that.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from desk import run
@@ -15,7 +16,7 @@ from shortcutting import Scene, scene
 from provd import sealed
 from provd.core.dependency import Kind
 from provd.core.reading import Reading, Signature
-from provd.disk import IgnoreRules, signature_of
+from provd.disk import IgnoreRules, read_single, signature_of
 from provd.ground import Ground
 from provd.sealed import SealedReader
 
@@ -115,5 +116,55 @@ def test_the_strict_rule_looks_up_many_ways_in_slices(scene: Scene, monkeypatch:
         assert stats == expected
         assert not found
         assert len(looked) < FILES
+
+    run(scene.desk, work)
+
+
+@pytest.mark.parametrize("few", [3, 4])
+def test_more_files_that_changed_than_few_are_left_to_threads(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Few of the whole question, whatever each reading has of them. Broken: `_look_again` that counts its own alone."""
+    read: list[bytes] = []
+
+    def reading(path: bytes, *arguments: Any, **more: Any) -> Any:
+        read.append(path)
+        return read_single(path, *arguments, **more)
+
+    async def work() -> None:
+        many = Many(scene, monkeypatch)
+        await many.seal()
+        for number in range(4):
+            scene.write(f"d/f{number}", "two")
+        scene.watch.settle()
+        monkeypatch.setattr(sealed, "_FEW", few)
+        monkeypatch.setattr(sealed, "read_single", reading)
+        found = await many.reader.read(many.readings, RULES, frozenset())
+        assert (found is None) == (few < 4)
+        assert len(set(read)) == few
+
+    run(scene.desk, work)
+
+
+def test_a_question_ends_in_time_whatever_its_seals_take(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: `Inquiry.read` without its end, or with all of the time again for the threads."""
+    given: list[float] = []
+
+    async def endless(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def reading(*_: object, **__: object) -> dict[Reading, object]:
+        given.append(float(_[-1]))  # type: ignore[arg-type]
+        return {}
+
+    async def work() -> None:
+        many = Many(scene, monkeypatch)
+        inquiry = scene.desk.responder._inquiry
+        monkeypatch.setattr(inquiry, "_sealed", many.reader)
+        monkeypatch.setattr(SealedReader, "read", endless)
+        monkeypatch.setattr(inquiry, "_is_quick", lambda _: False)
+        monkeypatch.setattr(inquiry._workers, "read", reading)
+        await inquiry.read(frozenset(many.readings), 0.01, by_seal=True)
+        assert given == [0.0]
 
     run(scene.desk, work)
