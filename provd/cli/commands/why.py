@@ -215,8 +215,8 @@ def _pages(client: Client, answer: Json, asked: Json, story: Story, as_json: boo
         page = client.call("log.since", clock=clock, limit=_PAGE, **asked)
         if as_json:
             output.line_json(page)
-        # Of the whole log, places that are not watched are of no concern: objects and entries are not watched.
-        whole = whole and bool(page.get("complete") or (not asked and (page.get("uncovered") or page.get("foreign"))))
+        # Of the whole log, places are of no concern: objects and entries are not watched.
+        whole = whole and bool(page.get("complete") or (not asked and _only_for_places(page, clock)))
         for record in page["records"]:
             take(record)
         if not page.get("more") or page["clock"] == clock:
@@ -230,6 +230,17 @@ def _pages(client: Client, answer: Json, asked: Json, story: Story, as_json: boo
         story.reasons[f"not wholly watched: {shown}"] = None
     elif not whole and not story.missing():
         story.reasons["records were trimmed, or the clock is not of this run"] = None
+
+
+def _only_for_places(page: Json, clock: str) -> bool:
+    """Whether a page of the whole log is not complete for what happened to places alone: no record after `clock` is
+    missing, and what it holds of gaps for all tells of itself.
+    """
+    if page.get("uncovered") or page.get("foreign"):
+        return True
+    numbers = [record["seq"] for record in page["records"]]
+    follows = bool(numbers) and str(numbers[0] - 1) == clock.rpartition(":")[2]
+    return follows and any(record["type"] == "gap" for record in page["records"])
 
 
 def _told(answer: Json, key: str, story: Story, faults: list[Cause], *, strict: bool) -> Iterator[str]:
