@@ -82,6 +82,19 @@ def test_what_is_not_watched_in_a_root_is_named_though_a_directory_above_it_may_
     assert named == {work, closed}
 
 
+def test_a_root_for_a_daemon_that_runs_is_said_to_be_watched_only_where_it_is(someone: Someone) -> None:
+    work, (closed,) = someone.made("work"), _closed(someone, "closed")
+    someone.start("--root", work)
+    someone.ready()
+
+    said = _line(someone.run("start", "--root", closed, "--root", someone.made("open")).stderr)
+
+    assert f"now watching {os.path.dirname(work)}/open" in said
+    assert f"{closed}: not watched: no permission to read the directory" in said
+    assert f"now watching {closed}" not in said
+    assert "next: provd watch ls" in said
+
+
 def _put(someone: Someone, work: str, dep: str, *how: str) -> str:
     """What a put of an entry that rests on `dep` says on stderr, on one line."""
     where = how or ("--as-of-now",)

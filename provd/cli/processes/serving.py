@@ -22,6 +22,7 @@ from provd.cli.given.looking import look, real_path
 from provd.cli.processes import background, holding
 from provd.cli.processes.process import NAP, Process, next_step, outside
 from provd.cli.words import records
+from provd.cli.words import roots as rooted
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 from provd.services import ServiceError
 
@@ -184,9 +185,13 @@ def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | No
     add(client, roots)
     hello = client.hello()
     output.note(f"already running (pid {hello['pid']})")
-    for root in hello["roots"]:
-        if root not in before:
-            output.note(f"now watching {output.name(root)}")
+    for root in client.call("daemon.status")["roots"] if hello["roots"] != before else ():
+        if root["path"] in before:
+            continue
+        if rooted.is_unwatched(root):
+            output.warn(f"{output.name(root['path'])}: {rooted.meaning(root)}", "provd watch ls  # what to do about it")
+        else:
+            output.note(f"now watching {output.name(root['path'])}")
     has_all(client)
     sees(client)
     if hello["version"] != __version__:

@@ -38,6 +38,11 @@ def watched(root: Json) -> bool:
     return word(root, "state") != "gone" and word(root, "coverage") in {"whole", "partial"}
 
 
+def is_unwatched(root: Json) -> bool:
+    """Whether nothing of it is watched, and no scan will change that."""
+    return not watched(root) and word(root, "state") != "scanning"
+
+
 def meaning(root: Json) -> str:
     """How well a root is watched, in words."""
     why = output.printable(word(root, "why"))
