@@ -132,8 +132,15 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's are none by class
         transport.set_write_buffer_limits(high=1024 * 1024)
-        self.peer = peer_of(transport.get_extra_info("socket"))
         self._server.connections.add(self)
+        try:
+            self.peer = peer_of(transport.get_extra_info("socket"))
+        except Exception as e:  # else nothing would ever be heard on it
+            log.exception("who connected cannot be told")
+            self._refuse(
+                errors.Internal(f"provd failed: {type(e).__name__}: {e}", "see the daemon's log, and report it")
+            )
+            return
         if len(self._server.connections) > self._server.most:
             self._turn_away()
         elif farend.is_another(self.peer.uid):
