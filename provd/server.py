@@ -137,9 +137,7 @@ class Connection(asyncio.Protocol):
             self.peer = peer_of(transport.get_extra_info("socket"))
         except Exception as e:  # else nothing would ever be heard on it
             log.exception("who connected cannot be told")
-            self._refuse(
-                errors.Internal(f"provd failed: {type(e).__name__}: {e}", "see the daemon's log, and report it")
-            )
+            self._refuse(_failed(e))
             return
         if len(self._server.connections) > self._server.most:
             self._turn_away()
@@ -266,8 +264,7 @@ class Connection(asyncio.Protocol):
         except Exception as e:
             with contextlib.suppress(Exception):  # who asks is answered, whatever can be said of it here
                 log.exception("request failed", method=request.method)
-            fault = errors.Internal(f"provd failed: {type(e).__name__}: {e}", "see the daemon's log, and report it")
-            line = wire.failure(request.id, fault) if wanted else b""
+            line = wire.failure(request.id, _failed(e)) if wanted else b""
         if line:
             faults.point("answer.before")
             self._write(line)
@@ -361,6 +358,10 @@ class Connection(asyncio.Protocol):
         """Closes the connection when all is written."""
         if not self.gone:
             self._transport.close()
+
+
+def _failed(error: Exception) -> errors.ProvdError:
+    return errors.Internal(f"provd failed: {type(error).__name__}: {error}", "see the daemon's log, and report it")
 
 
 def _too_long() -> errors.ProvdError:

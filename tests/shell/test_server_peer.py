@@ -39,7 +39,7 @@ def test_who_cannot_be_compared_with_the_daemon_may_see_other_files(monkeypatch:
         raise FileNotFoundError("/proc/self/root")
 
     peer = peers.Peer(os.getpid(), os.getuid())
-    assert not peer.foreign
+    before = peer.foreign
     monkeypatch.setattr(peers, "_own", failing)
-    assert peer.foreign
+    assert (before, peer.foreign) == (False, True)
     assert peers.Peer(os.getpid(), os.getuid()).foreign
