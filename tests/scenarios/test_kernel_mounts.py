@@ -223,6 +223,18 @@ def a_file_system_that_tells_nothing_is_read(home: bytes) -> None:
             lying.end()
 
 
+def nothing_is_mounted_at_proc(home: bytes) -> None:
+    """As in some sandboxes: nobody can say what a client sees. Broken: a `Peer` that cannot be made."""
+    mount("-t", "tmpfs", "none", "/proc")
+    with watching(home) as ws:
+        ws.write("f", "one")
+        clock = ws.clock()
+        for dep in ("file:f", "object:o"):
+            ws("entry.put", key=dep, value=1, deps=[dep], fetched_at=clock)
+        assert ws.found("file:f") == ("unknown", "namespace")
+        assert ws.verdict("object:o") == "fresh"
+
+
 def a_subvolume_is_rolled_back(home: bytes) -> None:
     with mounted_image("btrfs", home) as there:
         top = os.fsdecode(there)
@@ -362,6 +374,7 @@ CASES = [
     what_layers_hold_is_never_sealed,
     what_the_upper_layer_holds_is_sealed_by_its_own_path,
     a_file_system_that_tells_nothing_is_read,
+    nothing_is_mounted_at_proc,
     a_subvolume_is_rolled_back,
     another_subvolume_is_mounted_in_its_place,
     reflinked_on_xfs,
