@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
@@ -20,9 +20,8 @@ from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Facts, Question, Verify
 from provd.core.reading import Found, Reading, Signature
 from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Verdict
-from provd.disk import IgnoreRules, ReadingJob, Route, Workers, is_near, read_single, route_of, signature_of
-from provd.ground import Ground
-from provd.sealed import SealedReader
+from provd.disk import IgnoreRules, Route
+from provd.reader import Reader
 from provd.selfcheck import SelfCheck
 from provd.store import Store, View
 from provd.watching import Coverage, Watching
@@ -35,11 +34,8 @@ Routes = Mapping[tuple[Kind, bytes], Route]
 ATTEMPTS: Final = 3
 _BIG: Final = 2000
 """Dependencies that are judged in a thread: so many take some milliseconds."""
-_QUICK_FILES: Final = 16
 _FOR_EVIDENCE: Final = 0.25
 """Seconds for which the evidence of a fault waits for what happened to be recorded."""
-_QUICK_BYTES: Final = 256 * 1024
-"""What is read at once in the loop: about as long as two hand-overs to a thread."""
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -72,27 +68,21 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Inquiry:
-    """Answers questions about entries; it never writes. `rules` gives the ignore rules of the moment.
-
-    On `ground` seals may answer without a thread.
-    """
+    """Answers questions about entries; it never writes. `rules` gives the ignore rules of the moment."""
 
     def __init__(
         self,
         store: Store,
-        workers: Workers,
+        reader: Reader,
         rules: Callable[[], IgnoreRules],
         watch: Watching,
-        ground: Ground | None = None,
         self_check: SelfCheck | None = None,
     ) -> None:
         self._store = store
-        self._workers = workers
+        self.reader = reader
         self._rules = rules
         self._watch = watch
-        self._mounts = workers.mounts
         self._self_check = self_check
-        self._sealed = None if ground is None else SealedReader(workers, ground)
 
     async def judge(
         self,
@@ -112,8 +102,7 @@ class Inquiry:
         began = asyncio.get_running_loop().time()
         self._watch.read()
         late = question.needs_log and not question.foreign and not await self._watch.recorded(timeout)
-        with contextlib.ExitStack() as at_rest:
-            answer = await self._judged(targets, question, began + timeout, at_rest, many=many, late=late)
+        answer = await self._judged(targets, question, began + timeout, many=many, late=late)
         if self._self_check is not None:
             self._self_check.judged(answer.judgements)
         if not evidence or not _about_paths(answer):
@@ -130,15 +119,27 @@ class Inquiry:
         targets: Callable[[View], Targets],
         question: Question,
         deadline: float,
-        at_rest: contextlib.ExitStack,
         *,
         many: bool,
         late: bool,
     ) -> Answer:
+        first = await self._snapshot(targets, question, {}, many=many, late=late)
+        with garbage.resting() if _is_big(first[0]) else contextlib.nullcontext():
+            return await self._held(first, targets, question, deadline, many=many, late=late)
+
+    async def _held(
+        self,
+        first: tuple[Targets, Facts],
+        targets: Callable[[View], Targets],
+        question: Question,
+        deadline: float,
+        *,
+        many: bool,
+        late: bool,
+    ) -> Answer:
+        """Reads and judges, from the `first` snapshot on, until a judgement held while it was made."""
         routes: Routes = {}
-        wanted, facts = await self._snapshot(targets, question, routes, many=many, late=late)
-        if _is_big(wanted):
-            at_rest.enter_context(garbage.resting())
+        wanted, facts = first
         if question.verify is Verify.LOG and question.revalidate and not question.foreign and not late:
             routes = await self._covered_routes(wanted, facts, deadline)
             wanted, facts = await self._snapshot(targets, question, routes, many=many)
@@ -191,12 +192,6 @@ class Inquiry:
 
     # silence of the log
 
-    async def routes(self, paths: Collection[bytes], timeout: float) -> dict[bytes, Route]:  # noqa: ASYNC109
-        """The ways of absolute paths; one that cannot be seen in time is missing."""
-        if len(paths) <= _QUICK_FILES and self._mounts.all_local() and all(map(is_near, paths)):
-            return {path: route for path in paths if (route := _route_or_none(path)) is not None}
-        return await self._workers.each(route_of, paths, timeout)
-
     async def _covered_routes(self, wanted: Targets, facts: Facts, deadline: float) -> Routes:
         """The ways of what silence may prove something of; all that happened until now is recorded.
 
@@ -213,7 +208,7 @@ class Inquiry:
         }
         if not wanted_ways or not self._watch.roots:
             return {}
-        routes = await self.routes({path for _, path in wanted_ways}, _left(deadline))
+        routes = await self.reader.routes({path for _, path in wanted_ways}, _left(deadline))
         there = {(kind, path): routes[path] for kind, path in wanted_ways if path in routes}
         return await self._still_covered(there, deadline)
 
@@ -264,69 +259,15 @@ class Inquiry:
         """What must be read to judge the entries that a decision stumbled over, all at one moment."""
         return (await self.judge(lambda _: unread.targets, question, timeout)).findings
 
-    async def read(
-        self,
-        readings: frozenset[Reading],
-        timeout: float,  # noqa: ASYNC109
-        *,
-        by_seal: bool = False,
-        fresh: frozenset[tuple[Reading, str]] = frozenset(),
-    ) -> dict[Reading, Found]:
-        """Reads, in workers, what is named; what is not done in time is `timeout`. With `by_seal` a seal is enough.
-
-        `fresh` says which digests would make something fresh.
-        """
-        if not readings:
-            return {}
-        deadline = asyncio.get_running_loop().time() + timeout
-        if len(readings) == 1 and self._mounts.all_local():
-            (reading,) = readings
-            if reading.kind is Kind.FILE and is_near(reading.path):
-                sealer = self._workers.seals.sealer(self._mounts.now())
-                found = read_single(reading.path, reading.algorithm, _QUICK_BYTES, sealer, by_seal=by_seal)
-                if found is not None:
-                    return {reading: found}
-        if by_seal and self._sealed is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
-                    if (sealed := await self._sealed.read(readings, self._rules(), fresh)) is not None:
-                        return sealed
-        if self._is_quick(readings):
-            mounts = self._mounts.now()
-            sealer = self._workers.seals.sealer(mounts)
-            job = ReadingJob(tuple(readings), self._rules(), _QUICK_BYTES, mounts, sealer, by_seal=by_seal)
-            job.run()
-            if not job.not_quick:
-                return job.results()
-        return await self._workers.read(tuple(readings), self._rules(), _left(deadline), by_seal=by_seal)
-
-    def _is_quick(self, readings: frozenset[Reading]) -> bool:
-        """Whether reading takes less time than handing it to a thread, and cannot hang."""
-        if len(readings) > _QUICK_FILES or not self._mounts.all_local():
-            return False
-        size = 0
-        for reading in readings:
-            if reading.kind is not Kind.FILE or not is_near(reading.path):
-                return False
-            try:
-                there = signature_of(reading.path)
-            except OSError:
-                return False
-            size += 0 if there is None else there.size
-        return size <= _QUICK_BYTES
-
     async def _read(self, need: NeedDigests, deadline: float, *, big: bool) -> Findings:
         left = _left(deadline)
         by_seal = need.question.verify is not Verify.CONTENT
         fresh = await self._think(big, need.fresh) if by_seal else frozenset()
-        found = await self.read(need.readings, left, by_seal=by_seal, fresh=fresh)
+        found = await self.reader.read(need.readings, left, by_seal=by_seal, fresh=fresh)
         stats: Mapping[bytes, Signature | None] = {}
         if need.stats:
-            if self._sealed is None:
-                stats = await self._workers.each(signature_of, need.stats, left)
-            else:
-                stats, sealed = await self._sealed.stats(need.stats, left)
-                found = {**found, **sealed}
+            stats, sealed = await self.reader.stats(need.stats, left)
+            found = {**found, **sealed}
         return Findings(found, stats, _readers(need))
 
     @staticmethod
@@ -341,13 +282,6 @@ def _is_big(targets: Targets) -> bool:
 
 def _left(deadline: float) -> float:
     return max(0.0, deadline - asyncio.get_running_loop().time())
-
-
-def _route_or_none(path: bytes) -> Route | None:
-    try:
-        return route_of(path)
-    except OSError:
-        return None
 
 
 def _facts(view: View, wanted: Targets, question: Question, routes: Routes, mounted: int, *, late: bool) -> Facts:

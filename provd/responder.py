@@ -196,7 +196,7 @@ class Responder:
         if not unsaid or not await self._watch.recorded(min(BARRIER, max(0.0, deadline - time.perf_counter()))):
             return kept
         proven = self._store.head
-        found = await self._inquiry.read(unsaid, max(0.0, deadline - time.perf_counter()))
+        found = await self._inquiry.reader.read(unsaid, max(0.0, deadline - time.perf_counter()))
         rests = await self._showing.at_rest(since, found, max(0.0, deadline - time.perf_counter()))
         shown = Shown(since.position, rests)
         if not rests:
@@ -225,7 +225,7 @@ class Responder:
         readings = {
             dep: Reading(dep.kind, dep.name, algorithm_of(digest)) for dep, digest in wanted if dep.kind in PATH_KINDS
         }
-        found = {} if foreign else await self._inquiry.read(frozenset(readings.values()), 30.0)
+        found = {} if foreign else await self._inquiry.reader.read(frozenset(readings.values()), 30.0)
         digests: list[dict[str, Any]] = []
         for dep, _ in wanted:
             item: dict[str, Any] = {"dep": records.wire_name(dep.text), "digest": None}
@@ -364,7 +364,7 @@ class Responder:
             return None
         place = await self._resolver.place(asked.root)
         named = [joined(params.name_bytes(name), place, "path") for name in asked.paths]
-        routes = await self._inquiry.routes(set(named), _LIST_PATIENCE)
+        routes = await self._inquiry.reader.routes(set(named), _LIST_PATIENCE)
         return {path: routes.get(path) for path in named}
 
     def _uncovered(self, paths: Mapping[bytes, Route | None] | None) -> list[Uncovered]:

@@ -31,6 +31,7 @@ from provd.live import Live
 from provd.lockfile import BoundSocket
 from provd.logs import set_level
 from provd.notify import Notifier
+from provd.reader import Reader
 from provd.recorder import Actions, Entries
 from provd.recorder.importing import Importing
 from provd.recorder.owing import Owing
@@ -83,7 +84,8 @@ class Running:
         self._self_check = self_check = SelfCheck(
             store, self._workers, live, lambda: live.kept.rules, settings.self_check, self._gaps.owe
         )
-        inquiry = Inquiry(store, self._workers, lambda: live.kept.rules, live, ground, self_check)
+        reader = Reader(self._workers, lambda: live.kept.rules, ground)
+        inquiry = Inquiry(store, reader, lambda: live.kept.rules, live, self_check)
         resolver = Resolver(store, self._workers, lambda: live.kept.paths)
         shortcut = Shortcut(store, self._workers.seals, ground)
         showing = Showing(self._workers, clocks, live, lambda: live.kept.rules)
@@ -95,7 +97,7 @@ class Running:
         self._audit = audit = Audit(
             store,
             self._workers,
-            inquiry.read,
+            reader.read,
             table=Files,
             settled=live.settled,
             ignored=live.ignored,

@@ -241,18 +241,22 @@ class Connection(asyncio.Protocol):
     # serving
 
     async def _serve(self, request: Request, size: int) -> None:
-        if size > _MANY:
-            with garbage.resting():
-                await self._serve(request, 0)
-            return
         if self._transport.get_write_buffer_size() <= MAX_UNDRAINED:
-            await self._answer(request)
+            await self._answer(request, size)
             return
         async with self._turn:  # the client has enough to read: one at a time, as it reads
             await self._drained.wait()
-            await self._answer(request)
+            await self._answer(request, size)
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: Request, size: int) -> None:
+        with garbage.resting() if size > _MANY else contextlib.nullcontext():
+            line = await self._line(request)
+        if line:
+            faults.point("answer.before")
+            self._write(line)
+
+    async def _line(self, request: Request) -> bytes:
+        """The answer as it goes over the wire; nothing where none is wanted."""
         wanted = request.id is not msgspec.UNSET
         try:
             result = await self._server.handler(self, request)
@@ -265,9 +269,7 @@ class Connection(asyncio.Protocol):
             with contextlib.suppress(Exception):  # who asks is answered, whatever can be said of it here
                 log.exception("request failed", method=request.method)
             line = wire.failure(request.id, _failed(e)) if wanted else b""
-        if line:
-            faults.point("answer.before")
-            self._write(line)
+        return line
 
     async def _refuse_line(self, bad: Bad) -> None:
         try:

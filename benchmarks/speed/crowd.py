@@ -28,7 +28,7 @@ _VALUE: Final = 1 << 20
 _SLOW: Final = 100
 _MEANWHILE: Final = 1000
 """Milliseconds at p99 for who asks beside a hundred thousand questions of others: answers go on."""
-_LATER: Final = 300.0
+_LATER: Final = 600.0
 """Seconds after which it is looked once more, where --scale asks for what takes long."""
 
 

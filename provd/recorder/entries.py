@@ -53,7 +53,7 @@ class Entries:
         self._inquiry = inquiry
         self._resolver = resolver
         self._clocks = clocks
-        self._together = Together(inquiry, resolver)
+        self._together = Together(inquiry.reader, resolver)
 
     async def put(self, asked: params.EntryPut, *, foreign: bool) -> Any:
         """`entry.put`; raises ClockMissing, EntryConflict, EntryTooBig, DependencyCycle and what does not parse."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from provd.core.reading import Found, Reading
 from provd.disk import base_of
-from provd.inquiry import Inquiry
+from provd.reader import Reader
 from provd.resolver import Resolver
 
 PATIENCE: Final = 30.0
@@ -29,8 +29,8 @@ class Read(NamedTuple):
 class Together:
     """Reads for many."""
 
-    def __init__(self, inquiry: Inquiry, resolver: Resolver) -> None:
-        self._inquiry = inquiry
+    def __init__(self, reader: Reader, resolver: Resolver) -> None:
+        self._reader = reader
         self._resolver = resolver
         self._waiting: dict[frozenset[Reading], asyncio.Task[Read]] = {}
 
@@ -45,5 +45,5 @@ class Together:
 
     async def _read(self, readings: frozenset[Reading]) -> Read:
         del self._waiting[readings]  # it begins, and from now on it is too early for whoever comes
-        found = await self._inquiry.read(readings, PATIENCE)
+        found = await self._reader.read(readings, PATIENCE)
         return Read(found, await self._resolver.real_paths({base_of(reading) for reading in readings}))

@@ -21,6 +21,7 @@ from provd.daemon import begin_run
 from provd.disk import IgnoreRules, Workers
 from provd.ground import Ground
 from provd.inquiry import Inquiry
+from provd.reader import Reader
 from provd.recorder import Actions, Entries
 from provd.resolver import Resolver
 from provd.responder import Responder
@@ -153,7 +154,7 @@ class Desk:
         self.self_check = SelfCheck(
             self.store, self.workers, watch, IgnoreRules, 0, lambda *owed: self.owed.append(owed)
         )
-        self.inquiry = Inquiry(self.store, self.workers, IgnoreRules, watch, self_check=self.self_check)
+        self.inquiry = Inquiry(self.store, Reader(self.workers, IgnoreRules), IgnoreRules, watch, self.self_check)
         resolver = Resolver(self.store, self.workers, lambda: [os.fsencode(self.root)])
         self.clocks = Clocks(self.store, run)
         self.showing = Showing(self.workers, self.clocks, watch, IgnoreRules)

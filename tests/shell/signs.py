@@ -148,7 +148,7 @@ def clock_set_meanwhile(_: Desk, watch: Scripted, stack: ExitStack) -> None:
 
 def changed_unseen(desk: Desk, watch: Scripted, stack: ExitStack) -> None:
     """Between the reading and the seal."""
-    read = desk.inquiry.read
+    read = desk.inquiry.reader.read
     patched = stack.enter_context(pytest.MonkeyPatch.context())
 
     async def reading(*some: Any, **how: Any) -> Any:
@@ -158,7 +158,7 @@ def changed_unseen(desk: Desk, watch: Scripted, stack: ExitStack) -> None:
         (desk.root / "d" / "deep" / "c.py").write_text("two")
         return there
 
-    patched.setattr(desk.inquiry, "read", reading)
+    patched.setattr(desk.inquiry.reader, "read", reading)
 
 
 BREAKS: dict[str, Break] = {

@@ -32,7 +32,7 @@ def test_where_nothing_was_heard_and_all_is_watched_nothing_is_read(
 ) -> None:
     async def work() -> None:
         await desk.put("k", deps=[dep], as_of="put")
-        monkeypatch.setattr(desk.inquiry, "read", lambda *_, **__: pytest.fail("it was read"))
+        monkeypatch.setattr(desk.inquiry.reader, "read", lambda *_, **__: pytest.fail("it was read"))
         assert await desk.found("k", verify="log") == BY_LOG
 
     run(desk, work)
@@ -194,7 +194,7 @@ def test_a_mixed_question_is_of_one_moment(desk: Desk, watch: Scripted) -> None:
     async def work() -> None:
         await desk.put("k", deps=["file:f", "file:d/a.py"], as_of="put")
         await desk.log(desk.mutation("d/a.py"))
-        read = desk.inquiry.read
+        read = desk.inquiry.reader.read
         asked: list[int] = []
 
         async def reading(readings: Any, timeout: float, **how: Any) -> Any:  # noqa: ASYNC109
@@ -204,7 +204,7 @@ def test_a_mixed_question_is_of_one_moment(desk: Desk, watch: Scripted) -> None:
                 watch.told = [desk.mutation("f")]
             return await read(readings, timeout, **how)
 
-        desk.inquiry.read = reading  # type: ignore[method-assign]
+        desk.inquiry.reader.read = reading  # type: ignore[method-assign]
         assert (await desk.found("k", verify="log"))[:2] == ("dirty", "changed")
         assert asked == [1, 2]
 

@@ -64,14 +64,14 @@ def test_what_is_declared_while_files_are_read_is_in_the_answer(desk: Desk, monk
         clock = desk.clocks.token(desk.store.head)
         await desk.put("k", deps=["object:o", "file:f"], fetched_at=clock, as_of="put")
         assert (await desk.judge("k")).verdict is Verdict.FRESH
-        read = desk.inquiry.read
+        read = desk.inquiry.reader.read
 
         async def slow(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
-            monkeypatch.setattr(desk.inquiry, "read", read)
+            monkeypatch.setattr(desk.inquiry.reader, "read", read)
             await desk.write("object:o")
             return await read(readings, timeout, **how)
 
-        monkeypatch.setattr(desk.inquiry, "read", slow)
+        monkeypatch.setattr(desk.inquiry.reader, "read", slow)
 
         assert (await desk.judge("k")).why == "written"
 
@@ -82,16 +82,16 @@ def test_an_entry_that_is_put_each_time_it_is_judged_is_moving(desk: Desk, monke
     async def work() -> None:
         (desk.root / "f").write_text("one")
         await desk.put("k", deps=["file:f"], as_of="put")
-        read = desk.inquiry.read
+        read = desk.inquiry.reader.read
         counted = iter(range(100))
 
         async def restless(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
-            monkeypatch.setattr(desk.inquiry, "read", read)
+            monkeypatch.setattr(desk.inquiry.reader, "read", read)
             await desk.put("k", value=msgspec.Raw(b"%d" % next(counted)), deps=["file:f"], as_of="put")
-            monkeypatch.setattr(desk.inquiry, "read", restless)
+            monkeypatch.setattr(desk.inquiry.reader, "read", restless)
             return await read(readings, timeout, **how)
 
-        monkeypatch.setattr(desk.inquiry, "read", restless)
+        monkeypatch.setattr(desk.inquiry.reader, "read", restless)
 
         judged = await desk.judge("k")
 
@@ -104,7 +104,7 @@ def test_records_of_other_things_do_not_disturb_an_answer(desk: Desk, monkeypatc
     async def work() -> None:
         (desk.root / "f").write_text("one")
         await desk.put("k", deps=["file:f"], as_of="put")
-        read = desk.inquiry.read
+        read = desk.inquiry.reader.read
         asked = 0
 
         async def busy(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
@@ -113,7 +113,7 @@ def test_records_of_other_things_do_not_disturb_an_answer(desk: Desk, monkeypatc
             await desk.write("object:another")
             return await read(readings, timeout, **how)
 
-        monkeypatch.setattr(desk.inquiry, "read", busy)
+        monkeypatch.setattr(desk.inquiry.reader, "read", busy)
 
         assert (await desk.judge("k")).verdict is Verdict.FRESH
         assert asked == 1
@@ -131,13 +131,13 @@ def test_touches_that_are_recorded_all_the_time_disturb_no_answer(desk: Desk, mo
         await desk.put("unproven", deps=["file:g"], fetched_at=desk.clocks.token(desk.store.head))
         assert (await desk.judge("unproven")).why == "unproven"
         ids = [desk.entry(key).id for key in ("read", "unproven")]
-        read = desk.inquiry.read
+        read = desk.inquiry.reader.read
 
         async def busy(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
             await desk.write("file:g")
             return await read(readings, timeout, **how)
 
-        monkeypatch.setattr(desk.inquiry, "read", busy)
+        monkeypatch.setattr(desk.inquiry.reader, "read", busy)
 
         answer = await desk.inquiry.judge(lambda view: {i: view.entry(i) for i in ids}, Question(), 60)
 
@@ -206,8 +206,8 @@ def test_many_dependencies_are_judged_as_few_are(desk: Desk) -> None:
 def test_where_a_mount_may_hang_everything_is_read_in_threads(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         (desk.root / "f").write_text("one")
-        monkeypatch.setattr(desk.inquiry._mounts, "all_local", lambda: False)
-        monkeypatch.setattr("provd.inquiry.ReadingJob", None)
+        monkeypatch.setattr(desk.inquiry.reader._mounts, "all_local", lambda: False)
+        monkeypatch.setattr("provd.reader.ReadingJob", None)
 
         await desk.put("k", deps=["file:f"], as_of="put")
 
@@ -220,7 +220,7 @@ def test_many_questions_may_wait_for_their_readings_at_once(desk: Desk, monkeypa
     async def work() -> None:
         (desk.root / "f").write_text("one")
         await desk.put("k", deps=["file:f"], as_of="put")
-        read = desk.inquiry.read
+        read = desk.inquiry.reader.read
         gate = asyncio.Event()
         waiting = 0
 
@@ -232,7 +232,7 @@ def test_many_questions_may_wait_for_their_readings_at_once(desk: Desk, monkeypa
             await gate.wait()
             return await read(readings, timeout, **how)
 
-        monkeypatch.setattr(desk.inquiry, "read", gated)
+        monkeypatch.setattr(desk.inquiry.reader, "read", gated)
         judged = await asyncio.gather(*(desk.judge("k") for _ in range(500)))
 
         assert {j.verdict for j in judged} == {Verdict.FRESH}
@@ -245,13 +245,13 @@ def test_the_clock_that_an_answer_renews_lies_before_what_was_read(desk: Desk, m
         (desk.root / "f").write_text("one")
         await desk.put("k", deps=["file:f"], as_of="put")
         before = desk.store.head
-        read = desk.inquiry.read
+        read = desk.inquiry.reader.read
 
         async def busy(readings: frozenset[Reading], timeout: float, **how: Any) -> dict[Reading, Found]:  # noqa: ASYNC109
             await desk.write("object:another")
             return await read(readings, timeout, **how)
 
-        monkeypatch.setattr(desk.inquiry, "read", busy)
+        monkeypatch.setattr(desk.inquiry.reader, "read", busy)
         entry_id = EntryId(os.fsencode(desk.root), "k")
         answer: Answer = await desk.inquiry.judge(lambda view: {entry_id: view.entry(entry_id)}, Question(), 10)
 
@@ -324,7 +324,7 @@ def test_what_is_not_quick_is_handed_to_a_thread(desk: Desk, monkeypatch: pytest
     """A tick that has to pass is waited for in a thread, never in the loop."""
 
     async def work() -> None:
-        monkeypatch.setattr(desk.inquiry._mounts, "all_local", lambda: True)
+        monkeypatch.setattr(desk.inquiry.reader._mounts, "all_local", lambda: True)
         monkeypatch.setattr("provd.disk.trail.is_young", lambda _signature, at: at < 1)
         monkeypatch.setattr("provd.disk.trail.coarse_clock", lambda: 0)
         monkeypatch.setattr("provd.disk.trail.Stamps.fine", lambda *_: False)

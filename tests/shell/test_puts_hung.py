@@ -36,7 +36,7 @@ class Hanging:
     def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         self.waits: list[float] = []
         self.looked: list[bytes] = []
-        read, each = desk.inquiry.read, desk.workers.each
+        read, each = desk.inquiry.reader.read, desk.workers.each
         hung = {desk.path(name) for name in names}
 
         async def hang(readings: Any, timeout: float, **more: Any) -> Any:  # noqa: ASYNC109
@@ -49,7 +49,7 @@ class Hanging:
                 self.looked += paths
             return await each(function, paths, *arguments, **more)
 
-        monkeypatch.setattr(desk.inquiry, "read", hang)
+        monkeypatch.setattr(desk.inquiry.reader, "read", hang)
         monkeypatch.setattr(desk.workers, "each", look)
 
 

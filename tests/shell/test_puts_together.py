@@ -37,7 +37,7 @@ class Reads:
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.error: Exception | None = None
-        real = desk.inquiry.read
+        real = desk.inquiry.reader.read
 
         async def read(readings: Any, *arguments: Any, **more: Any) -> Any:
             self.of.append(sorted(os.fsdecode(os.path.basename(reading.path)) for reading in readings))
@@ -48,7 +48,7 @@ class Reads:
                 raise self.error
             return found
 
-        monkeypatch.setattr(desk.inquiry, "read", read)
+        monkeypatch.setattr(desk.inquiry.reader, "read", read)
 
 
 def _digest(desk: Desk, key: str) -> str | None:

@@ -147,7 +147,7 @@ def test_more_files_that_changed_than_few_are_left_to_threads(
 
 
 def test_a_question_ends_in_time_whatever_its_seals_take(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken: `Inquiry.read` without its end, or with all of the time again for the threads."""
+    """Broken: `Reader.read` without its end, or with all of the time again for the threads."""
     given: list[float] = []
 
     async def endless(*_: object) -> None:
@@ -159,12 +159,12 @@ def test_a_question_ends_in_time_whatever_its_seals_take(scene: Scene, monkeypat
 
     async def work() -> None:
         many = Many(scene, monkeypatch)
-        inquiry = scene.desk.responder._inquiry
-        monkeypatch.setattr(inquiry, "_sealed", many.reader)
+        reader = scene.desk.inquiry.reader
+        monkeypatch.setattr(reader, "_sealed", many.reader)
         monkeypatch.setattr(SealedReader, "read", endless)
-        monkeypatch.setattr(inquiry, "_is_quick", lambda _: False)
-        monkeypatch.setattr(inquiry._workers, "read", reading)
-        await inquiry.read(frozenset(many.readings), 0.01, by_seal=True)
+        monkeypatch.setattr(reader, "_is_quick", lambda _: False)
+        monkeypatch.setattr(reader._workers, "read", reading)
+        await reader.read(frozenset(many.readings), 0.01, by_seal=True)
         assert given == [0.0]
 
     run(scene.desk, work)
