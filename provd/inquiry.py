@@ -19,7 +19,7 @@ from provd.core.dependency import PATH_KINDS, Kind, Member, base
 from provd.core.entry import Entry, EntryId, Kept
 from provd.core.facts import Facts, Question, Verify
 from provd.core.reading import Found, Reading, Signature
-from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Verdict
+from provd.core.verdict import Fault, Judgement, Judgements, NeedDigests, Proof, Verdict, reading_of
 from provd.disk import IgnoreRules, Route
 from provd.reader import Reader
 from provd.selfcheck import SelfCheck
@@ -149,13 +149,11 @@ class Inquiry:
             if not isinstance(need, NeedDigests):
                 return Answer(need, facts.position, facts.position, Findings())
             findings = await self._read(need, deadline, big=big)
-            again, then, members = wanted, facts, {}
+            again, then = wanted, facts
             still = await self._still_covered(routes, deadline)
-            if self._store.head != facts.position or still != routes or need.unequal_sets(findings.found):
+            if self._store.head != facts.position or still != routes:
                 routes = still
                 again, then = await self._snapshot(targets, question, routes, many=many, late=late)
-                with self._store.view() as view:
-                    members = self._members(view, need, findings)
             if (
                 again == wanted
                 and msgspec.structs.replace(then, position=facts.position, touches=facts.touches) == facts
@@ -163,7 +161,7 @@ class Inquiry:
                 # Touches that were recorded meanwhile make nothing fresh that was not, and none is taken back: they are
                 # for what was not read. In a burst there are new ones whenever one looks.
                 need = msgspec.structs.replace(need, facts=then)
-                judged = await self._think(big, verdict.settle, need, findings.found, findings.stats, members)
+                judged = await self._settle(need, findings, big=big)
                 return Answer(judged, facts.position, then.position, findings)
             wanted, facts = again, then
         fault = Fault(Verdict.UNKNOWN, "moving", Proof.CONTENT)
@@ -180,10 +178,7 @@ class Inquiry:
         if isinstance(need, NeedDigests):
             if not need.readings <= answer.findings.found.keys():
                 return answer
-            with self._store.view() as view:
-                members = self._members(view, need, answer.findings)
-            findings = answer.findings
-            judged = await self._think(big, verdict.settle, need, findings.found, findings.stats, members)
+            judged = await self._settle(need, answer.findings, big=big)
         else:
             judged = need
         if any(j.verdict is Verdict.FRESH is not answer.judgements[i].verdict for i, j in judged.items()):
@@ -270,14 +265,40 @@ class Inquiry:
             found = {**found, **sealed}
         return Findings(found, stats, _readers(need))
 
-    @staticmethod
-    def _members(view: View, need: NeedDigests, findings: Findings) -> dict[tuple[EntryId, int], tuple[Member, ...]]:
-        held = {(i, n): view.members(i, n) for i, n in need.unequal_sets(findings.found)}
-        return {at: members for at, members in held.items() if members is not None}
+    async def _settle(self, need: NeedDigests, findings: Findings, *, big: bool) -> Judgements:
+        """The judgements, with what differs of sets. Where that may be many, others do not wait for it."""
+        unequal = need.unequal_sets(findings.found)
+        if not big and not unequal:
+            return verdict.settle(need, findings.found, findings.stats)
+        entries = {entry.id: entry for entry in need.order}
+        if not big and not any(_is_long(findings, entries[i], n) for i, n in unequal):
+            with self._store.view() as view:
+                return _settled(view, need, findings, unequal)
+        return await asyncio.to_thread(self._settle_there, need, findings, unequal)
+
+    def _settle_there(self, need: NeedDigests, findings: Findings, unequal: list[tuple[EntryId, int]]) -> Judgements:
+        with self._store.thread_view() as view:
+            return _settled(view, need, findings, unequal)
 
 
 def _is_big(targets: Targets) -> bool:
     return sum(len(entry.deps or ()) for entry in targets.values() if entry is not None) > _BIG
+
+
+def _is_long(findings: Findings, entry: Entry, index: int) -> bool:
+    """Whether a set has so many members that others would wait while they are compared."""
+    return len(findings.found[reading_of((entry.deps or ())[index])].members or ()) > _BIG
+
+
+def _settled(view: View, need: NeedDigests, findings: Findings, unequal: list[tuple[EntryId, int]]) -> Judgements:
+    """The judgements, by the members that the `unequal` sets had where the entries are still those."""
+    judged = {entry.id: entry.renewed for entry in need.order}
+    members: dict[tuple[EntryId, int], tuple[Member, ...]] = {}
+    for entry_id, index in unequal:
+        entry, held = view.entry_or_ruin(entry_id), view.members(entry_id, index)
+        if entry is not None and entry.renewed == judged[entry_id] and held is not None:
+            members[entry_id, index] = held
+    return verdict.settle(need, findings.found, findings.stats, members)
 
 
 def _left(deadline: float) -> float:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from desk import Desk, Scripted, run
 
+from provd import inquiry
 from provd.core import errors, params, verdict
 from provd.core.dependency import parse
 from provd.core.entry import EntryId, Kept
@@ -301,6 +302,34 @@ def test_an_entry_on_very_many_files_is_thought_about_beside_the_loop(
         assert (await desk.check("k"))["verdict"] == "fresh"
 
         assert where == {"decoded": {False}, "read": {False}, "equal": {False}}
+
+    run(desk, work)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_what_differs_of_very_many_members_is_looked_for_beside_the_loop(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, long: bool
+) -> None:
+    """Also what the set had is taken from the store there, and what was put meanwhile is not compared."""
+    monkeypatch.setattr(inquiry, "_BIG", 2 if long else 3)
+    in_loop: list[bool] = []
+    settle = verdict.settle
+
+    def noting(*given: Any) -> Any:
+        in_loop.append(threading.current_thread() is threading.main_thread())
+        return settle(*given)
+
+    async def work() -> None:
+        for name in "ab":
+            (desk.root / name).write_text("one")
+        await desk.put("k", deps=["names:*"], as_of="put")
+        (desk.root / "c").write_text("one")
+        monkeypatch.setattr(verdict, "settle", noting)
+
+        judged = await desk.judge("k")
+
+        assert (judged.verdict, judged.faults[0].paths) == (Verdict.DIRTY, (desk.path("c"),))
+        assert set(in_loop) == {not long}
 
     run(desk, work)
 
