@@ -19,6 +19,7 @@ __all__ = ["scene"]
 
 @pytest.fixture(autouse=True)
 def collecting() -> Iterator[None]:
+    gc.enable()  # a loop before may have ended before its timer
     yield
     gc.enable()
 
