@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(600)
+
 
 def oracle(*arguments: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": REPOSITORY}
