@@ -42,7 +42,7 @@ def _chain(place: Place) -> None:
     place.link(place.file() if number == CHAIN - 1 else onward, _below(place, f"{LINKS}/c{number}"))
 
 
-@acting("a link's target outside", CONTENT)
+@acting("a link's target outside", NAME)
 def _target(place: Place) -> None:
     path = place.beside("target", TARGETS)
     if place.random.random() < 0.5:

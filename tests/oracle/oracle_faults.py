@@ -10,16 +10,22 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
+from oracle_eyes import content
+from oracle_place import ACTS
 from oracle_run import FULL, WHILE_STOPPED
 from support import HANG, Daemon, RpcError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oracle_eyes import Token
     from oracle_run import Run
 
 HERE: Final = os.path.dirname(os.path.abspath(__file__))
 EVENTS: Final = 20_000
+_FLOODED: Final = 12
+_AMONG: Final = 16
+_NEW: Final = 6
 _FEW_WATCHES: Final = 8
 _LIMIT: Final = "/proc/sys/user/max_inotify_watches"
 _BARRED: Final = "--bounding-set=-dac_override,-dac_read_search"
@@ -127,24 +133,54 @@ class Faults:
         self._down(self._daemon.stop)
 
     def _stopped(self) -> None:
-        """More events than the kernel's queue holds, no two in a row alike, while the daemon stands still."""
-        run, process = self._run, self._daemon.process
+        """The daemon stands still while more happens than the kernel's queue holds; it wakes to questions about it."""
+        run, place, process = self._run, self._run.place, self._daemon.process
         assert process is not None
-        paths = [run.place.present() for _ in range(6)]
-        descriptors = []
-        run.place.touched.clear()
-        for path in paths:
-            with contextlib.suppress(OSError):
-                descriptors.append(run.place.open(path))
+        place.nudge = lambda: None
         process.send_signal(signal.SIGSTOP)
         try:
-            for number in range(EVENTS if descriptors else 0):
-                os.pwrite(descriptors[number % len(descriptors)], b"%d" % (number % 10), 0)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+            run.touched(WHILE_STOPPED, self._flood())
+            marked = [key for key, entry in run.oracle.entries.items() if entry.mark and entry.mark[0] == WHILE_STOPPED]
+            run.ask(marked, run.eyes(), lambda: process.send_signal(signal.SIGCONT))
         finally:
             process.send_signal(signal.SIGCONT)
-            for descriptor in descriptors:
-                os.close(descriptor)
-        run.touched(WHILE_STOPPED, run.place.touched)
+            place.nudge = run.ask_some
+
+    def _flood(self) -> set[Token]:
+        """Writes to some files in turn, no two in a row alike, and acts among them; gives what was touched.
+
+        Two files of nobody's are written to as well: the others may be moved to where they make no events.
+        """
+        run, place, random = self._run, self._run.place, self._run.random
+        place.touched.clear()
+        opened: dict[Token, tuple[int, bytes]] = {}
+        with contextlib.ExitStack() as held:
+            for number in range(_FLOODED):
+                with contextlib.suppress(OSError):
+                    if number < _NEW:  # what was absent is seldom there to be written to
+                        place.write(place.favoured())
+                    descriptor = place.open(place.present())
+                    held.callback(os.close, descriptor)
+                    opened[content(os.fstat(descriptor))] = (descriptor, os.pread(descriptor, 1, 0))
+            touched, files = set(place.touched), list(opened.values())
+            busy = [os.open(os.path.join(self._daemon.root, f"busy{n}"), os.O_WRONLY | os.O_CREAT) for n in range(2)]
+            for descriptor in busy:
+                held.callback(os.close, descriptor)
+            for number in range(EVENTS):
+                os.pwrite(busy[number % 2], b"x", 0)
+                if number % (EVENTS // _AMONG) == 0:
+                    column = run.table.thinnest(WHILE_STOPPED)
+                    name = random.choice([name for name in place.acts() if column in ACTS[name].reach])
+                    place.act(name)
+                    touched |= place.touched
+                    run.steps.append(f"  among the events {name}: {' '.join(place.said)}")
+                if files:
+                    os.pwrite(files[number % len(files)][0], b"%d" % (number % 10), 0)
+            for descriptor, before in files:
+                if random.random() < 0.5:
+                    os.pwrite(descriptor, before, 0)
+        return touched
 
     def _clock(self) -> None:
         process = self._daemon.process

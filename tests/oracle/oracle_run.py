@@ -17,13 +17,13 @@ from oracle_book import Book
 from oracle_declared import DECLARING, TOUCHED, Declaring
 from oracle_eyes import SPECIAL, Eyes
 from oracle_model import Dep, Entry, Oracle
-from oracle_place import ACTS
+from oracle_place import ACTS, NAME
 from oracle_puts import Prepared, Putting, put_by_sums
 from oracle_table import UNTOUCHED, Finding, Table
 from support import RpcError, unwire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from oracle_eyes import Token
     from oracle_place import Place
@@ -64,6 +64,7 @@ class Run:
         reach = {name: ACTS[name].reach for name in place.acts()}
         reach |= dict.fromkeys(DECLARING, TOUCHED)
         reach |= dict.fromkeys((REPLACED, SAME_VALUE, FORGOTTEN), ("entry",))
+        reach[WHILE_STOPPED] = NAME
         self.table = Table(reach)
         self.putting = Putting(place, plain, chained)
         self.rpcs: list[Rpc] = []
@@ -326,8 +327,8 @@ class Run:
         name, kinds = entry.mark
         return name, min(sorted(kinds), key=lambda kind: self.table.asked(name, kind))
 
-    def ask(self, keys: list[str], eyes: Eyes) -> list[str]:
-        """Asks about these, judges, and gives those that are not fresh."""
+    def ask(self, keys: list[str], eyes: Eyes, sent_all: Callable[[], None] = lambda: None) -> list[str]:
+        """Asks about these, judges, and gives those that are not fresh. `sent_all` is called before any answer."""
         sent: list[tuple[list[str], dict[str, Json], str, Rpc, int]] = []
         left = list(dict.fromkeys(keys))
         self.random.shuffle(left)
@@ -347,6 +348,7 @@ class Run:
             rpc = self.rpcs[len(sent) % 2]
             number = rpc.send(method, root=self.place.root, timeout_ms=PATIENCE_MS, **asked, **how)
             sent.append((chunk, how, method, rpc, number))
+        sent_all()
         failing: list[str] = []
         for chunk, how, method, rpc, number in sent:
             try:

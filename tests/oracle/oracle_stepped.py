@@ -42,7 +42,8 @@ def _step(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """The daemon."""
+    """The daemon, in a session of its own: an interrupt from the terminal is for who asks, who then tells."""
+    os.setsid()
     time.time_ns, time.clock_gettime_ns = _time_ns, _gettime_ns
     time.time = lambda: _time_ns() / 1e9
     epoch.clock_watch = lambda: _told

@@ -13,7 +13,7 @@ from oracle_eyes import Eyes, Look
 from oracle_model import Dep, Entry, Oracle
 from oracle_place import ODD_NAMES, Place
 from oracle_puts import Putting
-from oracle_table import UNTOUCHED, Finding, Table
+from oracle_table import ENOUGH, QUESTIONS, UNTOUCHED, Finding, Table, told
 from support import digest
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def test_the_table_says_what_must_not_be() -> None:
     assert table.faults() == []
     assert table.thin()[0] == (0, "append", "tree")
     assert table.wanted("append") == 0
-    assert "50.0% of 2000" in table.text()
+    assert table.text().endswith("cells under 100: 1\n  append / tree: 0")
     for _ in range(11):
         table.count("append", "file", "unknown", Finding.NEEDLESS)
     assert len(table.faults()) == 1
@@ -187,3 +187,58 @@ def test_the_table_says_what_must_not_be() -> None:
     table.count("append", "tree", "fresh", Finding.FALSE_FRESH)
     assert len(table.faults()) == 3
     assert table.asked("append", "tree") == 1
+
+
+def full_table(after: int = QUESTIONS // 2) -> Table:
+    """One that meets all conditions, where half of the questions came after a mutation."""
+    table = Table({"append": ("file", "tree")})
+    for _ in range(ENOUGH):
+        table.count("append", "tree", "dirty", Finding.RIGHT)
+    table.total["asked"], table.total["after a mutation"] = QUESTIONS, after
+    table.cells["append", "file"]["asked"] = after - ENOUGH
+    return table
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize(
+    ("finding", "number", "right"),
+    [
+        (Finding.RIGHT, 0, True),
+        (Finding.FALSE_FRESH, 1, False),
+        (Finding.WRONG_EVIDENCE, 1, False),
+        (Finding.FALSE_DIRTY, QUESTIONS // 1000 - 1, True),
+        (Finding.FALSE_DIRTY, QUESTIONS // 1000, False),
+        (Finding.NEEDLESS, QUESTIONS // 200 - 1, True),
+        (Finding.NEEDLESS, QUESTIONS // 200, False),
+    ],
+)
+def test_no_run_may_have_false_answers(finding: Finding, number: int, *, right: bool, complete: bool) -> None:
+    table = full_table()
+    table.total[finding] += number
+    lines, held = told(table.conditions(), complete=complete)
+    assert held is right
+    assert ("NOT HELD" in lines) is not right
+    assert f"{number} {finding}" in lines or finding is Finding.RIGHT
+
+
+def test_only_a_complete_run_must_have_asked_enough() -> None:
+    few, after, thin, odd = full_table(), full_table(QUESTIONS // 2 - 1), full_table(), full_table()
+    few.total["asked"] -= 1
+    thin.cells["append", "tree"]["asked"] = ENOUGH - 1
+    odd.count("append", "glob", "dirty", Finding.RIGHT)  # a cell that nobody thought could be
+    for table, words in (
+        (few, f"{QUESTIONS - 1} questions"),
+        (after, "% of them after a mutation"),
+        (thin, "1 cells under 100"),
+        (odd, "1 cells under 100"),
+    ):
+        lines, held = told(table.conditions(), complete=True)
+        assert not held
+        missed = [line for line in lines.splitlines() if not line.startswith("held: ")]
+        assert len(missed) == 1
+        assert missed[0].startswith("NOT HELD: ")
+        assert words in missed[0]
+        lines, held = told(table.conditions(), complete=False)
+        assert held
+        assert "NOT HELD" not in lines
+        assert "not held, nor asked of this run: " in lines
