@@ -37,7 +37,7 @@ def of(error: object, path: str) -> Refusal | None:
         return Refusal(
             "failing",
             f"the disk of {path} fails: {_FAILS}",
-            f"dmesg | tail -n 20  # what the system says of the disk; findmnt -T {quoted(path)} tells which",
+            f"sudo dmesg | tail -n 20  # what the system says of the disk; findmnt -T {quoted(path)} tells which",
         )
     return None
 

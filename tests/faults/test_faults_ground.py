@@ -117,7 +117,7 @@ def is_shut_down(kind: str, home: bytes) -> None:
 def _says_failing(daemon: Daemon) -> None:
     (found,) = findings(daemon).items()
     assert found[0] == "state.failing"
-    assert found[1].startswith("dmesg | tail")
+    assert found[1].startswith("sudo dmesg | tail -n 20  # ")
 
 
 def ext4_is_shut_down(home: bytes) -> None:
