@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from provd import filesystems, places
+from provd import filesystems, places, refusals
 from provd.core import errors
 from provd.ownfile import NotAFile, open_file
 from provd.quoting import quoted
-from provd.store.environment import full_or_unusable
+from provd.store.trouble import full_or_unusable
 
 _PATIENCE: Final = 10.0
 """Seconds for which another daemon may clear and bind a socket."""
@@ -44,7 +44,7 @@ class StateDirectory:
         self.path = path
         self.lock = os.path.join(path, places.LOCK_NAME)
         try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            refusals.make_directory(path)
             st = os.stat(path)
             names = set(os.listdir(path))
         except OSError as e:
@@ -87,18 +87,19 @@ class StateDirectory:
         except OSError as e:
             os.close(self._fd)
             raise self._unusable(e) from e
+        held = os.fstat(self._fd)
+        self._identity = (held.st_dev, held.st_ino)
 
     def astray(self) -> errors.StoreUnusable | None:
         """Why the lock keeps nobody out any more: its file is not the one at its place. None where it is."""
-        held = os.fstat(self._fd)
         try:
             there = os.lstat(self.lock)
         except (FileNotFoundError, NotADirectoryError):
             became = "it was removed or moved"
-        except OSError:  # a directory above that is closed for a while: nothing says that it went
+        except OSError:  # a directory above that is closed for a while, a disk that fails: nothing says that it went
             return None
         else:
-            if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino):
+            if (there.st_dev, there.st_ino) == self._identity:
                 return None
             became = "another file lies there now"
         return errors.StoreUnusable(
@@ -113,6 +114,8 @@ class StateDirectory:
         told = full_or_unusable(error, self.path)
         if isinstance(told, errors.StoreFull):
             return told
+        if (refusal := refusals.of(error, self.path)) is not None:
+            return errors.StoreUnusable(f"{refusal.what}: no daemon starts there", f"{refusal.hint}\n{_ANOTHER}")
         closed = places.shut(self.path)
         hint = f"chmod 700 {quoted(closed)}" if closed else f"ls -ld {quoted(self.path)}  # may this user write?"
         at = f" ({error.filename})" if error.filename not in {None, self.path} else ""
@@ -167,7 +170,7 @@ class BoundSocket:
         """Inside, no other daemon clears or binds a socket in the directory; raises StoreUnusable, also for OSError."""
         directory = os.path.dirname(self.path) or "."
         try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
+            refusals.make_directory(directory)
             fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 self._take_turn(fd, directory)

@@ -164,6 +164,8 @@ class Status:
         }
         if (astray := self._store.environment.astray()) is not None:
             told["store"]["unusable"] = astray.message
+        if (refused := self._store.environment.reading_only) is not None:
+            told["store"]["reading_only"] = refused.message
         if self._store.damaged is not None:
             told["store"]["damaged"] = self._store.damaged
         if self._store.environment.set_aside is not None:

@@ -21,6 +21,8 @@ PROGRAMS: Final = frozenset(
         *(
             "chmod",
             "df",
+            "dmesg",
+            "findmnt",
             "fuser",
             "bunzip2",
             "gunzip",

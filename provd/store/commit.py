@@ -21,9 +21,10 @@ from provd import faults
 from provd.core import errors
 from provd.core.records import Gap
 from provd.store import migrate
-from provd.store.environment import DAMAGE, DEFAULT_MAP, Environment, full_or_unusable
+from provd.store.environment import DEFAULT_MAP, Environment
 from provd.store.gaps import GapCounts
 from provd.store.reads import View
+from provd.store.trouble import DAMAGE, full_or_unusable
 from provd.store.writes import Writer
 
 T = TypeVar("T")
@@ -269,7 +270,8 @@ class Store:
                     self.gaps.add(self._filled)
                     self._tell(*failed.filled)  # it was written all the same: it must not be carried out twice
                     return
-            if len(group) == 1:
+            again = isinstance(failed.error, lmdb.ReadonlyError) and self.environment.reading_only is None
+            if len(group) == 1 and not again:  # else it was open for reading alone, and takes changes again
                 self._tell([_Outcome(group[0].future, None, self._told_as(failed.error))], None)
             else:
                 for waiting in group:  # whoever is at fault is at fault alone
@@ -290,6 +292,8 @@ class Store:
 
     def _told_as(self, error: BaseException) -> BaseException:
         """An error as it is told to who waits."""
+        if isinstance(error, lmdb.ReadonlyError) and self.environment.reading_only is not None:
+            return self.environment.reading_only
         if not isinstance(error, (OSError, *DAMAGE)):
             return error
         told = full_or_unusable(error, self.environment.directory)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import secrets
 import time
 from collections.abc import Callable
@@ -16,11 +15,11 @@ from typing import Any, Final
 
 import lmdb
 
-from provd import ownfile, places
+from provd import ownfile, places, refusals
 from provd.core import errors
-from provd.quoting import quoted
 from provd.store import keys, locktable, migrate, onfile, wholeness
 from provd.store.decoding import Damaged
+from provd.store.trouble import DATA, PAGES, full_or_unusable, says_read_only, unusable
 
 FORMAT: Final = 3
 DEFAULT_MAP: Final = 64 * 1024**3
@@ -49,25 +48,12 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
     "imports": {},  # entry and what was imported to what it is here
 }
 
-
-_PAGES: Final = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.BadTxnError)
-"""What LMDB raises of a page that is not as it was written; the last where it met one before in that transaction."""
-_BROKEN: Final = (*_PAGES, lmdb.PanicError)
-"""The same of a file that is no store, or no whole one."""
-DAMAGE: Final = (lmdb.Error, Damaged)
-"""What may come of a store whose pages or rows are not as they were written."""
-SAVE_REST: Final = (
-    "provd export --all > FILE && provd stop  # saves what can be read; then move it away, start, and import"
-)
-
-
-_DATA: Final = "data.mdb"
-"""The file of what is kept, as LMDB names it."""
+_BROKEN: Final = (*PAGES, lmdb.PanicError)
+"""What LMDB raises of a file that is no store, or no whole one."""
 _DIGITS: Final = 9
 """The most that a format's number has."""
 _MARKS: Final = 24
 """Bytes of a meta page before what changes: its number and flags, LMDB's magic and version."""
-_ALMOST_NOTHING: Final = 16 * 1024 * 1024
 _LOG_ID: Final = re.compile(r"[0-9a-f]{16}")
 _NANOSECONDS: Final = re.compile(r"[1-8][0-9]{18}")
 """How a store that was set aside is told from others, from 2001 on and as long as 64 bits have room."""
@@ -86,7 +72,7 @@ class Environment:
         self.directory = directory
         self.going_on = going_on
         self._map_size = map_size
-        self._file = os.path.join(directory, _DATA)
+        self._file = os.path.join(directory, DATA)
         self._identity: tuple[int, int] | None = None
         self._head = b""
         self._page = 0
@@ -96,6 +82,8 @@ class Environment:
         """Objects, or `keys.EVERY`, of whose writes there is no record: as if a begin had been refused now."""
         self.damaged: str | None = None
         """What was last met of a page or row that is not as it was written."""
+        self.reading_only: errors.ProvdError | None = None
+        """Why it is open for reading alone, where it is: no change is taken then."""
         self.log_id = ""
         try:
             self._open()
@@ -118,13 +106,14 @@ class Environment:
 
     def _open(self) -> None:
         try:
-            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            refusals.make_directory(self.directory)
             ownfile.check(self._file)
             onfile.read_anew(self._file)
             if _is_emptied(self.directory):
                 raise lmdb.InvalidError(f"{self._file} was emptied")
             locktable.allocate(self.directory)
             self.env = self._open_map()
+            locktable.detach(self.directory)
             try:
                 wholeness.check(self.env, self.directory)
                 kept = self._check_format()  # before anything is written
@@ -243,6 +232,8 @@ class Environment:
             else:
                 return None
         except OSError as e:
+            if refusals.of(e, self.directory) is not None:  # nothing says that it went
+                return unusable(e, self.directory)
             became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
         what = "nothing was changed"
         if written:
@@ -274,12 +265,13 @@ class Environment:
         self.env.close()
         try:
             self._open()
-        except errors.StoreFull:
-            self._open_for_reading()
-        except errors.StoreUnusable as e:
-            if not _says_read_only(e.__cause__):
+        except (errors.StoreFull, errors.StoreUnusable) as e:
+            if isinstance(e, errors.StoreUnusable) and not says_read_only(e.__cause__):
                 raise
             self._open_for_reading()
+            self.reading_only = e
+        else:
+            self.reading_only = None
 
     def _open_for_reading(self) -> None:
         try:
@@ -328,73 +320,6 @@ def _is_emptied(directory: str) -> bool:
     """Whether a store that was in use has nothing in its file, which LMDB would take for a new one."""
     try:
         used = os.stat(os.path.join(directory, locktable.NAME)).st_size > 0
-        return used and os.stat(os.path.join(directory, _DATA)).st_size == 0
+        return used and os.stat(os.path.join(directory, DATA)).st_size == 0
     except FileNotFoundError:
         return False
-
-
-def _largest(directory: str) -> int | None:
-    """The bytes that this process may write a file to, where the store is about as long; else None."""
-    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if most == resource.RLIM_INFINITY:
-        return None
-    try:
-        size = os.stat(os.path.join(directory, _DATA)).st_size
-    except OSError:
-        size = 0
-    return most if size + _ALMOST_NOTHING > most else None
-
-
-def _is_full(directory: str) -> bool:
-    try:
-        there = os.statvfs(directory)
-    except OSError:
-        return False
-    return there.f_bavail * there.f_frsize < _ALMOST_NOTHING
-
-
-def damaged(error: Exception, directory: str) -> errors.StoreDamaged | None:
-    """What an error says that comes of rows or pages which are not as they were written; None of any other."""
-    if not isinstance(error, DAMAGE) or (isinstance(error, lmdb.Error) and not isinstance(error, _PAGES)):
-        return None
-    hint = getattr(error, "hint", None) or SAVE_REST
-    return errors.StoreDamaged(f"the store in {directory} is damaged: {error}", hint)
-
-
-def _says_read_only(error: BaseException | None) -> bool:
-    return isinstance(error, lmdb.ReadonlyError) or "Read-only file system" in str(error)
-
-
-def full_or_unusable(error: Exception, directory: str) -> errors.ProvdError:
-    """What an error of LMDB or of the system means for the user."""
-    text = str(error)
-    if (harm := damaged(error, directory)) is not None:
-        return harm
-    if isinstance(error, ownfile.NotAFile):
-        return errors.StoreUnusable(f"the store in {directory} cannot be used: {error.strerror}", error.hint)
-    if isinstance(error, lmdb.MapFullError):
-        return errors.StoreFull(
-            "the store's map is full: nothing was changed", "raise store.map_gib in the configuration"
-        )
-    if isinstance(error, lmdb.MemoryError):
-        return errors.StoreUnusable(
-            f"the store in {directory} cannot be mapped: {text}",
-            "ulimit -v unlimited  # at least 2 GiB of address space, then start it again",
-        )
-    if (most := _largest(directory)) is not None and ("File too large" in text or "Input/output error" in text):
-        return errors.StoreFull(
-            f"no file in {directory} may be longer than {most} bytes (ulimit -f): nothing was changed",
-            "ulimit -f unlimited && provd restart  # in the shell, or the unit, that starts it",
-        )
-    if _says_read_only(error):
-        return errors.StoreUnusable(
-            f"the file system of {directory} is read-only: a daemon that runs goes on answering, and changes nothing",
-            f"findmnt -T {quoted(directory)}  # what is mounted there, and how",
-        )
-    full = "No space left" in text or "quota" in text.lower()
-    if full or ("Input/output error" in text and _is_full(directory)):  # LMDB calls a short write that
-        hint = "free space there; a daemon that runs goes on answering"
-        return errors.StoreFull(f"no space left in {directory}: nothing was changed", hint)
-    return errors.StoreUnusable(
-        f"the store in {directory} cannot be used: {text}", "check the disk and its permissions"
-    )

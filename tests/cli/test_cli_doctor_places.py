@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from doctoring import Doctor, doctor
 from fake_daemon import Hangup, Raw, Refusal, Silence, cli, fake
 
-from provd import reach, services
-from provd.cli.commands.doctor import keeping
+from provd import reach, refusals, services
+from provd.cli.commands.doctor import facts, keeping
 from provd.cli.commands.doctor.facts import Directory, Facts
 from provd.cli.processes.holding import Holder
+from provd.client import ProvdUnreachable
 from provd.services import Service
 
 __all__ = ["cli", "doctor", "fake"]
@@ -206,6 +208,8 @@ def test_a_daemon_on_the_same_state_that_answers_elsewhere(doctor: Doctor, monke
 
 # ---- places on disk
 
+READ_ONLY = refusals.of(OSError(30, "Read-only file system"), "/state")
+
 
 def _config(doctor: Doctor, text: str) -> str:
     path = os.path.join(doctor.cli.here, ".config", "provd", "config.toml")
@@ -289,6 +293,8 @@ _PLACES: list[tuple[str, str, Json]] = [
     ("state.full", "warn", {"free": 100 * 1024**2}),
     ("state.full", "fail", {"free": 1024**2}),
     ("state.unseen", "fail", {"trouble": "it did not answer within 5 s"}),
+    ("state.readonly", "fail", {"refusal": READ_ONLY, "free": 1024**2, "writable": False}),
+    ("state.failing", "fail", {"refusal": refusals.of(OSError(5, "I/O"), "/state"), "trouble": "Input/output error"}),
 ]
 
 
@@ -301,3 +307,34 @@ def test_what_a_state_directory_can_be_that_no_test_can_make(code: str, level: s
 
     assert (found.code, found.level) == (code, level)
     assert found.next
+
+
+def test_a_state_directory_that_cannot_be_made_on_a_read_only_file_system() -> None:
+    absence = ProvdUnreachable("no daemon", "provd start", "absent")
+    seen = Directory("/state", gone=True, writable=False, refusal=READ_ONLY)
+
+    (found,) = keeping.directory(Facts("/s.sock", "1", "/p", absence=absence, directory=seen, user=1000))
+
+    assert found.code == "state.readonly"
+
+
+def test_a_store_that_is_open_for_reading_alone(doctor: Doctor) -> None:
+    """The daemon saw it; from here the file system looks well. Broken: it advises a restart, which would not start."""
+    doctor.tell(store={"reopened": 3, "map_bytes": 1 << 36, "reading_only": "the file system of /s is read-only"})
+
+    found = doctor.finding()
+
+    assert (found["code"], found["level"]) == ("store.reading", "fail")
+    assert found["why"] == "the file system of /s is read-only"
+    assert "restart" not in found["next"]
+
+
+def test_of_a_disk_that_takes_no_writes_only_that_is_said(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = facts._look
+    monkeypatch.setattr(facts, "_look", lambda path: replace(look(path), refusal=READ_ONLY))
+    doctor.tell(store={"reopened": 3, "unusable": "EIO", "reading_only": "the file system of /s is read-only"})
+
+    found = doctor.finding()
+
+    assert found["code"] == "state.readonly"
+    assert found["next"].startswith("findmnt -T /state  # ")

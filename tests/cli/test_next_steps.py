@@ -31,7 +31,9 @@ SOURCE: Final = Path(steps.__file__).resolve().parents[1]
 PROGRAMS: Final = {  # and what may stand behind them; provd itself reads its own
     "chmod": r"(700|u\+rX|\+x) \S.*",
     "df": r"-h \S+",
+    "dmesg": r"",
     "export": r"\w+=\S+",
+    "findmnt": r"-T \S+",
     "fuser": r"\S+",
     "head": r"-n1 \S+",
     "journalctl": r"(--user )?-u \S+ -n 50",
@@ -48,7 +50,7 @@ PROGRAMS: Final = {  # and what may stand behind them; provd itself reads its ow
     "sha256sum": r"\S+",
     "sysctl": r"[\w.]+=\d+",
     "systemctl": r"(--user )?\S.*",
-    "tail": r"\S+",
+    "tail": r"-n \d+|\S+",
     "timedatectl": r"",
     "unset": r"PROVD_SOCKET",
     "ulimit": r"-(n|v|f|Hn) (\d+|unlimited)",

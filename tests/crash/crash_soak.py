@@ -12,8 +12,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crash_ground import MAKERS, Device, Ground, new_device, new_directory
-from crash_migration import POINTS as MIGRATING
 from crash_migration import migration_killed
+from crash_points import MIGRATING, POINTS, Hits
 from crash_world import CRASHED, World
 from oracle_run import Wrong
 from oracle_table import Table
@@ -25,34 +25,45 @@ _ODD: Final = 0.4
 """The share of worlds whose daemon lies elsewhere and stays, or whose log is trimmed."""
 _LIVES: Final = 10
 """Crashes of one world."""
+_MIGRATIONS: Final = 3
+"""Crashes of migrations in one go, so that among those of a directory each point has about as many."""
+_POINTS: Final = {"directory": POINTS, "migration": MIGRATING}
+"""The points that daemons pass on a ground; where power is lost none is told to end at one."""
 GROUNDS: Final = (*MAKERS, "directory", "migration")
 
 
 class Plan(NamedTuple):
-    """How many crashes, on which grounds, from which seed, and where their files lie."""
+    """How many crashes, on which grounds, from which seed, and where their files lie.
+
+    `least` is how often each named point that is passed there must be hit.
+    """
 
     crashes: int
     grounds: list[str]
     seed: int
     directory: str
+    least: int
 
 
 def soak(plan: Plan) -> int:
-    """Crashes and prints; 0, or 1 where something was lost or false."""
+    """Crashes and prints; 0, or 1 where something was lost or false, or a point was hit too seldom."""
     random, begun = Random(plan.seed), time.monotonic()
     crashes: Counter[tuple[str, str]] = Counter()
     counts: Counter[str] = Counter()
+    hits = Hits()
     table = Table({})
     wrong = ""
     left = plan.crashes
     for number, kind in enumerate(itertools.cycle(plan.grounds)):
-        lives = min(left, _LIVES, -(-plan.crashes // len(plan.grounds)))
+        most = _MIGRATIONS if kind == "migration" else _LIVES
+        lives = min(left, most, -(-plan.crashes // len(plan.grounds)))
         if not lives or wrong:
             break
+        sys.stderr.write(f"{plan.crashes - left} crashes, {time.monotonic() - begun:.0f} s: {kind}\n")
         if kind == "migration":
             try:
                 for _ in range(lives):
-                    name, point = migration_killed(random)
+                    name, point = migration_killed(random, hits)
                     crashes[f"migration of {name}", point] += 1
             except (Exception, KeyboardInterrupt):  # noqa: BLE001  what was counted is told all the same
                 wrong = traceback.format_exc()
@@ -60,7 +71,7 @@ def soak(plan: Plan) -> int:
             continue
         with _ground(kind, plan.directory) as ground:
             device, odd = kind in MAKERS, random.random() < _ODD
-            world = World(ground, plan.seed + number, trims=odd and not device, stays=odd and device)
+            world = World(ground, plan.seed + number, hits, trims=odd and not device, stays=odd and device)
             try:
                 _live(world, lives)
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  what was counted is told all the same
@@ -78,11 +89,16 @@ def soak(plan: Plan) -> int:
     for (kind, way), count in sorted(crashes.items()):
         out(f"{kind}, {way}: {count}\n")
     out(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())) + "\n")
+    points = [point for kind in plan.grounds for point in _POINTS.get(kind, ())]
+    missing = hits.missing(points, plan.least)
+    out(f"points: {hits.text(points)}\n" if points else "")
     out(f"seed {plan.seed}: {crashes.total()} crashes, {time.monotonic() - begun:.0f} s\n")
     faults = table.faults()
     for each in (*faults, wrong):
         out(f"{each}\n" if each else "")
-    return 1 if faults or wrong else 0
+    if missing:
+        out(f"hit less than {plan.least} times: {', '.join(missing)}\n")
+    return 1 if faults or wrong or missing else 0
 
 
 def _live(world: World, lives: int) -> None:
@@ -103,6 +119,3 @@ def _add(table: Table, more: Table) -> None:
     table.total += more.total
     for (mutation, kind), counter in more.cells.items():
         table.cells[mutation if mutation == CRASHED else "(other)", kind] += counter
-
-
-__all__ = ["GROUNDS", "MIGRATING", "Plan", "soak"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from crash_ground import Device
 from crash_ledger import Asked, objects_of
 from crash_place import KEPT, Crashing, Ends, photograph
+from crash_points import POINTS, RETAINING
 from oracle_run import PATIENCE_MS, Run, Wrong
 from oracle_table import Finding
 from support import HANG, RpcError, StartError, records_since
@@ -25,23 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from crash_ground import Ground
+    from crash_points import Hits
     from oracle_eyes import Look
     from support import Json
 
-POINTS: Final = (
-    "start.locked",
-    "start.begun",
-    "start.bound",
-    "view.read",
-    "drain.read",
-    "commit.begin",
-    "commit.filled",
-    "commit.before",
-    "commit.after",
-    "trim.cut",
-    "answer.before",
-)
-"""Where a daemon can be told to kill itself, but for migration, which has its own lives."""
 CRASHED: Final = "a crash"
 """The row of the table for what a crash changed."""
 _ENTRIES: Final = (36, 10)
@@ -63,10 +51,14 @@ _ALL_WAYS: Final = ("log", "auto", "content", "auto")
 
 
 class World:
-    """Directories, a daemon and an oracle; `crash` is one life of the daemon and what is said after it."""
+    """Directories, a daemon and an oracle; `crash` is one life of the daemon and what is said after it.
 
-    def __init__(self, ground: Ground, seed: int, *, trims: bool = False, stays: bool = False) -> None:
-        self.ground, self.seed, self.trims, self.stays = ground, seed, trims, stays
+    `hits` counts the points where daemons of this and other worlds ended.
+    """
+
+    def __init__(self, ground: Ground, seed: int, hits: Hits, *, trims: bool = False, stays: bool = False) -> None:
+        self.ground, self.seed, self.hits, self.trims, self.stays = ground, seed, hits, trims, stays
+        self._points = [point for point in POINTS if trims or not point.startswith(RETAINING)]
         self.random = Random(seed)
         self.daemon = Crashing(ground, trims=trims, stays=stays)
         self.crashes: Counter[str] = Counter()
@@ -110,13 +102,18 @@ class World:
         missed = point and self._down.is_set()
         self._end()
         said = ", not reached" if missed else ", the daemon stays" if self.stays else ""
-        self.crashes[f"{way} {point}".strip() + said] += 1
+        self._count(f"{way} {point}".strip() + said, "" if missed else point)
         self.ground.back()
         self._compare()
         for _ in range(self.random.choice((0, 0, 2)) if way in {"kill", "point"} else 0):
             self.place.nudge = lambda: None
             self.run.act(self.random.choice(self.place.acts()))
         self._come_back()
+
+    def _count(self, crash: str, hit: str) -> None:
+        self.crashes[crash] += 1
+        if hit:
+            self.hits.count[hit] += 1
 
     def _compare(self) -> None:
         """Counts what the crash took from the files."""
@@ -132,7 +129,7 @@ class World:
         """How the next life ends; the environment that it has for that."""
         way, point = self.random.choice(self.ground.ways), ""
         if way == "point":
-            point = self.random.choice(POINTS)
+            point = self.hits.draw(self.random, self._points)
         self._next = way, point
         passes = 1 if point.startswith(_ONCE) else self.random.choice(_PASSES)
         return {"PROVD_KILL_AT": f"{point}:{passes}"} if point else {}
@@ -246,7 +243,7 @@ class World:
             else:
                 return
             self.daemon.disconnect()
-            self.crashes[" ".join(self._next)] += 1
+            self._count(" ".join(self._next), self._next[1])
 
     def _take_up(self) -> None:
         """A new daemon is asked about everything, and the load's clients go on with it."""

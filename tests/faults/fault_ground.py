@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ sys.path += [os.path.join(_TESTS, room) for room in ("crash", "oracle", "blackbo
 
 from asking import ask_from, code  # noqa: E402
 from crash_ground import new_device  # noqa: E402
-from support import Daemon, Workspace, records_since  # noqa: E402
+from support import REPOSITORY, Daemon, Workspace, records_since  # noqa: E402
 from watching import gaps  # noqa: E402
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ __all__ = [
     "Fault",
     "ask_from",
     "code",
+    "command",
     "compiled",
     "complete",
     "fill",
+    "findings",
     "new_device",
     "through",
 ]
@@ -81,6 +84,27 @@ class Failing(Daemon):
             return os.path.getsize(self._control + ".count")
         except FileNotFoundError:
             return 0
+
+
+def command(daemon: Daemon, *words: str) -> tuple[int, str]:
+    """What a command says of a daemon that listens or listened there: its exit code, and both of its outputs."""
+    where = ["--socket", daemon.socket, "--state", daemon.state]
+    env = {**os.environ, "PYTHONPATH": REPOSITORY}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "provd", *words, *(where if words[0] != "status" else where[:2])],
+        env=env,
+        cwd=daemon.home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def findings(daemon: Daemon) -> dict[str, str]:
+    """What doctor finds of the state directory and the store: the next step by its code."""
+    told = json.loads(command(daemon, "doctor", "--json")[1])
+    return {one["code"]: one["next"] for one in told["findings"] if one["check"] in {"state", "store"}}
 
 
 def fill(directory: str) -> None:

@@ -17,7 +17,8 @@ from provd import places
 from provd.core import clock, errors, records
 from provd.core.records import ALL, Gap
 from provd.store import Store, Writer
-from provd.store.environment import FORMAT, TABLES, full_or_unusable
+from provd.store.environment import FORMAT, TABLES
+from provd.store.trouble import full_or_unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

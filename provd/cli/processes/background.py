@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from provd import refusals
 from provd.cli import output, steps
 from provd.cli.command import Failure, least
 from provd.cli.processes.holding import NOBODY, Holder, anew, holder, lost, must_be_own
@@ -45,6 +46,7 @@ _MANAGERS: Final = frozenset(
 
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 _FREE: Final = "provd start  # when there is space on that disk"
+_ANOTHER: Final = "provd start --state DIR"
 SHUTDOWN: Final = "shutdown"
 """The code of a daemon's refusal that ends."""
 _HELD: Final = "uses the state directory"
@@ -181,20 +183,12 @@ def _turn(state: str, deadline: float) -> Iterator[None]:
 @contextlib.contextmanager
 def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
-        os.makedirs(state, mode=0o700, exist_ok=True)
+        refusals.make_directory(state)
         lock = open_file(os.path.join(state, START_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
     except NotAFile as error:
         raise Failure(f"the state directory {state} cannot be used: {error.strerror}", error.hint) from None
     except OSError as error:
-        message = f"the state directory {state} cannot be used: {error.strerror}"
-        closed = shut(state)
-        hint = (
-            f"chmod 700 {output.quoted(closed)}"
-            if closed
-            else f"ls -ld {output.quoted(state)}  # may this user write?\nprovd start --state DIR"
-        )
-        hint = _FREE if error.errno in _FULL else hint
-        raise Failure(message, hint) from None
+        raise _unusable(error, state) from None
     try:
         while not _locked(lock):
             if time.monotonic() >= deadline:
@@ -206,6 +200,19 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def _unusable(error: OSError, state: str) -> Failure:
+    """Why no daemon can be started there: its disk, or the rights of this user."""
+    if (refusal := refusals.of(error, state)) is not None:
+        return Failure(f"{refusal.what}: no daemon starts there", f"{refusal.hint}\n{_ANOTHER}")
+    if error.errno in _FULL:
+        hint = _FREE
+    elif closed := shut(state):
+        hint = f"chmod 700 {output.quoted(closed)}"
+    else:
+        hint = f"ls -ld {output.quoted(state)}  # may this user write?\n{_ANOTHER}"
+    return Failure(f"the state directory {state} cannot be used: {error.strerror}", hint)
 
 
 def _locked(lock: int) -> bool:
@@ -231,6 +238,8 @@ def _log(path: str) -> int:
     except NotAFile as error:
         raise Failure(f"the daemon has nowhere to log to: {error.strerror}", error.hint) from None
     except OSError as error:
+        if refusals.of(error, path) is not None:
+            raise _unusable(error, os.path.dirname(path)) from None
         hint = _FREE if error.errno in _FULL else "see what stands there"
         raise Failure(f"the log {path} cannot be written: {error.strerror}", hint) from None
 

@@ -223,7 +223,9 @@ def _store(answer: Json) -> str:
         facts = [" ".join(facts)] if facts else []
         if again := number(told, "reopened"):
             facts.append(f"opened again {output.count(again, 'time', 'times')} after a failed write")
-        known = ("map_bytes", "reopened")
+        if why := told.get("reading_only"):
+            facts.append(f"open for reading alone: {output.printable(str(why))}")
+        known = ("map_bytes", "reopened", "reading_only")
         facts += [f"{output.printable(name)} {plain(value)}" for name, value in told.items() if name not in known]
     migrated = answer.get("migrated")
     if isinstance(migrated, dict):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from provd import places, reach
+from provd import places, reach, refusals
 from provd.cli.given import looking
 from provd.cli.processes.holding import Holder, bereft, holder
 from provd.client import Client, ProvdUnreachable, RpcError, local_path
@@ -45,7 +45,8 @@ _STATUS_TIMES: Final = 4
 @dataclass(frozen=True)
 class Directory:
     """The state directory as it looks from here. `trouble` says why it could not be looked at, `hangs` that it does
-    not answer, and `shut` which directory of this user's its mode keeps him out of.
+    not answer, and `shut` which directory of this user's its mode keeps him out of; `refusal` why its file system takes
+    no writes from anybody.
 
     `gone` says that it is not there, and `writable` then, that it can be made; `free` is in bytes; `names` are those
     that it holds.
@@ -57,6 +58,7 @@ class Directory:
     hangs: bool = False
     shut: str = ""
     writable: bool = True
+    refusal: refusals.Refusal | None = None
     owner: int = 0
     mode: int = 0o700
     network: bool = False
@@ -239,9 +241,10 @@ def _look(path: str) -> Directory:
         above = path
         while above != "/" and not os.path.exists(above):
             above = os.path.dirname(above)
-        return Directory(path, gone=True, writable=_is_writable(above))
+        return Directory(path, gone=True, writable=_is_writable(above), refusal=refusals.met(above))
     except OSError as error:
-        return Directory(path, trouble=error.strerror or str(error), shut=places.shut(path))
+        trouble = error.strerror or str(error)
+        return Directory(path, trouble=trouble, shut=places.shut(path), refusal=refusals.of(error, path))
     free = None
     with contextlib.suppress(OSError):
         disk = os.statvfs(path)
@@ -249,6 +252,7 @@ def _look(path: str) -> Directory:
     return Directory(
         path,
         writable=_is_writable(path),
+        refusal=refusals.met(path),
         owner=status.st_uid,
         mode=status.st_mode & 0o7777,
         network=_is_network(path),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provd.cli.commands.doctor.facts import Directory, Facts
+    from provd.refusals import Refusal
 
 _ANOTHER: Final = "provd start --state DIR"
 _MIB: Final = 1024**2
@@ -49,11 +50,15 @@ def directory(facts: Facts) -> Iterator[Result]:
         if facts.answered:
             why = "the daemon runs on a directory that was removed: after a restart nothing of it is left"
             yield fail("state.gone", f"{seen.path} is not there", why, places.SAVE)
+        elif seen.refusal is not None:
+            yield _refused(seen.refusal)
         elif not seen.writable:
             why = "what lies above it cannot be written"
             yield fail("state.denied", f"{seen.path} is not there and cannot be made", why, _ANOTHER)
         else:
             yield ok(f"{seen.path} is not there yet: the first start makes it")
+    elif seen.trouble and seen.refusal is not None:
+        yield _refused(seen.refusal)
     elif seen.trouble:
         hint = (
             f"chmod 700 {output.quoted(seen.shut)}"
@@ -64,6 +69,13 @@ def directory(facts: Facts) -> Iterator[Result]:
         yield fail("state.unseen", f"{seen.path} cannot be looked at", seen.trouble, hint)
     else:
         yield from list(_directory(facts, seen)) or [ok(f"{seen.path}, {_room(seen)}")]
+
+
+def _refused(refusal: Refusal) -> Result:
+    why = "a daemon that runs goes on answering and takes no changes (store.unusable); none can start there"
+    if refusal.code == "readonly":
+        return fail("state.readonly", refusal.what, why, refusal.hint)
+    return fail("state.failing", refusal.what, why, refusal.hint)
 
 
 def _room(seen: Directory) -> str:
@@ -78,13 +90,15 @@ def _directory(facts: Facts, seen: Directory) -> Iterator[Result]:
     if facts.user not in {seen.owner, 0}:
         why = f"it belongs to user {seen.owner}, you are user {facts.user}"
         yield fail("state.owner", f"{seen.path} is not yours", why, f"sudo -u '#{seen.owner}' provd doctor\n{_ANOTHER}")
-    if not seen.writable and facts.user in {seen.owner, 0}:
-        why = "its permissions forbid it, or its file system is mounted to be read only: a daemon cannot start on it"
+    if seen.refusal is not None:
+        yield _refused(seen.refusal)
+    elif not seen.writable and facts.user in {seen.owner, 0}:
+        why = "its permissions forbid it: a daemon cannot start on it"
         yield fail("state.denied", f"{seen.path} cannot be written", why, f"chmod 700 {quoted}\n{_ANOTHER}")
     if seen.mode & 0o077:
         why = f"its mode is {seen.mode:04o}, and values lie in it unencrypted"
         yield warn("state.mode", f"others may look into {seen.path}", why, f"chmod 700 {quoted}")
-    if seen.free is not None and seen.free < _LOW:
+    if seen.refusal is None and seen.free is not None and seen.free < _LOW:
         level = fail if seen.free < _NOTHING else warn
         why = f"{times.size(seen.free)} free: without room changes are refused (store.full), questions go on"
         yield level("state.full", f"the disk of {seen.path} is nearly full", why, f"df -h {quoted}  # free space there")
@@ -128,7 +142,8 @@ def _aside(facts: Facts, seen: Directory | None) -> Iterator[Result]:
 
 
 def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
-    if "unusable" in told and not (facts.directory and facts.directory.gone):  # else that was said
+    refused = facts.directory is not None and facts.directory.refusal is not None
+    if "unusable" in told and not refused and not (facts.directory and facts.directory.gone):  # else that was said
         yield fail(
             "store.astray",
             "the store was moved or removed under the daemon: changes are refused (store.unusable), questions go on",
@@ -142,7 +157,14 @@ def _trouble(facts: Facts, told: dict[str, Any]) -> Iterator[Result]:
             output.printable(str(told["damaged"])),
             "provd export --all > FILE  # saves what can be read; then stop, move the store away, start, import FILE",
         )
-    if times_reopened := number(told, "reopened"):
+    if "reading_only" in told and not refused:
+        yield fail(
+            "store.reading",
+            "the store is open for reading alone: changes are refused (store.unusable, store.full), questions go on",
+            output.printable(str(told["reading_only"])),
+            "provd doctor  # when that is mended: each change, and what is recorded, tries to open it again",
+        )
+    elif (times_reopened := number(told, "reopened")) and not refused:
         yield warn(
             "store.reopened",
             f"the store was opened again {output.count(times_reopened, 'time', 'times')} after a failed write",
