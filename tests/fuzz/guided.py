@@ -45,7 +45,8 @@ class Guided:
     """What a run was.
 
     How many inputs, seconds, edges of code reached by the corpus and at the end, inputs that libFuzzer held at the end
-    since they reach what others do not, the longest one in seconds, and the MiB in memory after 10,000 inputs and then.
+    since they reach what others do not, the longest one in seconds of CPU, and the MiB in memory after 10,000 inputs
+    and then.
     """
 
     inputs: int
