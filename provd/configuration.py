@@ -171,7 +171,10 @@ class File:
 
 def directory(text: str) -> bytes | None:
     """The directory that a root of the file names, in bytes (the file is UTF-8); None where it is not absolute."""
-    path = os.path.expanduser(text.encode())
+    try:
+        path = os.path.expanduser(text.encode())
+    except ValueError:  # no user is looked up by a name that is not ASCII, or has a NUL
+        return None
     return path if os.path.isabs(path) else None
 
 

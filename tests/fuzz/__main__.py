@@ -1,25 +1,26 @@
 """`python -m tests.fuzz [TARGET...] [--inputs N] [--seed S] [--atheris]`: bytes for what reads bytes.
 
 Without a target all of them. Prints a line for each; stops at the first input that a target does not take, and keeps it
-in the corpus: with that the tests fail until it is mended. --atheris looks for inputs that reach new code (the package
-of that name is to be installed; it takes one target). Exit status: 0, or 1 where an input was not taken.
+in the corpus: with that the tests fail until it is mended. --atheris (`pip install atheris`) looks for inputs that
+reach new code: each target in a process of its own, all of them whatever comes of one. An input that takes longer than
+20 s and a process that grows are faults there too. With --keep N, up to N of the inputs that come further than those in
+the corpus are put into it, for each target. Exit status: 0, or 1 where an input was not taken.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import importlib
+import importlib.util
 import os
 import sys
-import tempfile
 import traceback
 from random import SystemRandom
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE), os.path.dirname(os.path.dirname(HERE))]
 
-from fuzz.loop import CORPUS, Failed, made, run  # noqa: E402
+from fuzz.guided import Fault, Plan, guided  # noqa: E402
+from fuzz.loop import CORPUS, Failed, keep, made, run  # noqa: E402
 
 
 def main() -> int:
@@ -30,14 +31,18 @@ def main() -> int:
     options.add_argument("--inputs", type=int, default=100_000, help="for each target (%(default)s)")
     options.add_argument("--seed", type=int, default=SystemRandom().randrange(1 << 32), help="else a random one")
     options.add_argument("--atheris", action="store_true", help="guided by what code an input reaches")
+    options.add_argument("--seconds", type=int, default=0, help="with --atheris: for each target at most (no limit)")
+    options.add_argument("--keep", type=int, default=0, help="with --atheris: at most so many new inputs (%(default)s)")
     given = options.parse_args()
     if unknown := set(given.target) - set(known):
         options.error(f"no target is called {' '.join(unknown)}; there are {' '.join(known)}")
-    if given.atheris:
-        if len(given.target) != 1:
-            options.error("--atheris takes one target")
-        guided(given.target[0], given.inputs, given.seed)
+    if (given.seconds or given.keep) and not given.atheris:
+        options.error("--seconds and --keep go with --atheris")
     say(f"seed {given.seed}")
+    if given.atheris:
+        if importlib.util.find_spec("atheris") is None:
+            options.error("no atheris here: pip install atheris")
+        return under_atheris(given.target or known, Plan(given.inputs, given.seconds, given.seed, given.keep))
     total = 0
     targets = importlib.import_module("fuzz.targets").TARGETS
     for name in given.target or known:
@@ -45,7 +50,7 @@ def main() -> int:
             ran = run(name, targets[name], made(name, given.inputs, given.seed))
         except Failed as failed:
             traceback.print_exc()
-            say(f"{name}: kept as {keep(name, failed.data)}")
+            say(f"{name}: kept as {keep(os.path.join(CORPUS, name), failed.data)}")
             return 1
         total += ran.inputs
         say(
@@ -62,26 +67,22 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def keep(name: str, data: bytes) -> str:
-    """Writes an input into the corpus; gives where."""
-    path = os.path.join(CORPUS, name, hashlib.sha256(data).hexdigest()[:12])
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(data)
-    return path
-
-
-def guided(name: str, count: int, seed: int) -> None:
-    """Runs under atheris, which ends the process."""
-    atheris = importlib.import_module("atheris")
-    with atheris.instrument_imports(include=["provd"]):
-        target = importlib.import_module("fuzz.targets").TARGETS[name]
-    kept = os.path.join(CORPUS, name)
-    found = tempfile.mkdtemp(prefix="fuzz-")  # what is new there is new to this run alone
-    options = [f"-runs={count}", f"-seed={seed % (1 << 31) + 1}", "-max_len=4096", f"-artifact_prefix={kept}/"]
-    arguments = [sys.argv[0], *options, found, kept]
-    atheris.Setup(arguments, target)
-    atheris.Fuzz()
+def under_atheris(names: list[str], plan: Plan) -> int:
+    """Runs targets under atheris, one after the other, whatever comes of each; gives the exit status."""
+    total, status = 0, 0
+    for name in names:
+        try:
+            ran = guided(name, plan)
+        except Fault as fault:
+            status = 1
+            say(f"{name}: {fault}")
+            if fault.data is not None:
+                say(f"{name}: kept as {keep(os.path.join(CORPUS, name), fault.data)}")
+            continue
+        total += ran.inputs
+        say(f"{name:14}{ran}")
+    say(f"{total:,} inputs")
+    return status
 
 
 if __name__ == "__main__":

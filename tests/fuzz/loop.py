@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 import sys
@@ -31,7 +32,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run was: how many inputs, seconds, the longest one in seconds, and by how many MiB the process grew."""
+    """What a run was: inputs, seconds, the longest input in seconds of CPU, by how many MiB the process grew."""
 
     inputs: int
     seconds: float
@@ -41,12 +42,25 @@ class Ran:
 
 def corpus(name: str) -> list[bytes]:
     """The inputs that are kept for a target, in the order of their names."""
-    place = os.path.join(CORPUS, name)
+    return kept_in(os.path.join(CORPUS, name))
+
+
+def kept_in(place: str) -> list[bytes]:
+    """The inputs in a directory, in the order of their names."""
     found = []
     for file in sorted(os.listdir(place)):
         with open(os.path.join(place, file), "rb") as kept:
             found.append(kept.read())
     return found
+
+
+def keep(place: str, data: bytes) -> str:
+    """Writes an input into a directory; gives where."""
+    path = os.path.join(place, hashlib.sha256(data).hexdigest()[:12])
+    os.makedirs(place, exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
 
 
 def made(name: str, count: int, seed: int) -> Iterable[bytes]:
@@ -61,18 +75,18 @@ def run(name: str, target: Target, data: Iterable[bytes]) -> Ran:
     count, longest, began, before = 0, 0.0, time.monotonic(), 0.0
     for one in data:
         if count == 10_000:  # what is kept for good, caches among it, is there by now
-            before = _held()
-        start = time.perf_counter()
+            before = held()
+        start = time.process_time()
         try:
             target(one)
         except Exception as error:
             raise Failed(name, one) from error
-        longest = max(longest, time.perf_counter() - start)
+        longest = max(longest, time.process_time() - start)
         count += 1
-    return Ran(count, time.monotonic() - began, longest, _held() - before if before else 0.0)
+    return Ran(count, time.monotonic() - began, longest, held() - before if before else 0.0)
 
 
-def _held() -> float:
+def held() -> float:
     """MiB of this process that are in memory, the most of them so far where nothing tells of now."""
     try:
         with open("/proc/self/statm") as file:

@@ -10,9 +10,11 @@ from random import Random
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fuzz.loop import CORPUS, Failed, corpus, made, run
-from fuzz.mutator import MOST, inputs
+from fuzz.mutator import MOST, WORDS, inputs
 from fuzz.targets import TARGETS
 
 SEED: Final = 6
@@ -41,6 +43,18 @@ def test_nothing_is_left_behind(name: str) -> None:
 def test_every_target_has_a_corpus_and_no_other_is_kept() -> None:
     assert set(os.listdir(CORPUS)) == set(TARGETS)
     assert all(corpus(name) for name in TARGETS)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_all_that_is_kept_comes_first(name: str) -> None:
+    kept = corpus(name)
+    assert list(islice(made(name, COUNTS.get(name, MANY), SEED), len(kept))) == kept
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@given(data=st.binary() | st.lists(st.sampled_from(WORDS) | st.binary(max_size=4)).map(b"".join))
+def test_any_bytes_that_hypothesis_thinks_of(name: str, data: bytes) -> None:
+    TARGETS[name](data)
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:

@@ -178,7 +178,7 @@ def test_an_integer_out_of_bounds_or_of_another_type_is_a_mistake(file: Callable
     assert [m.key for m in read(file(f"[log]\nmax_records = {value}")).mistakes] == ["log.max_records"]
 
 
-@pytest.mark.parametrize("root", ["a/b", "", "./x", "~nobody-of-that-name/x"])
+@pytest.mark.parametrize("root", ["a/b", "", "./x", "~nobody-of-that-name/x", "~\u0448/x", "~\\u0000"])
 def test_a_root_that_is_not_absolute_is_a_mistake(file: Callable[[str], str], root: str) -> None:
     assert [m.key for m in read(file(f'roots = ["/ok", "{root}"]')).mistakes] == ["roots"]
 
