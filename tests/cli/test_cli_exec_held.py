@@ -73,7 +73,7 @@ def test_more_than_can_be_named_is_not_kept(cli: RealCli) -> None:
 
 @contextlib.contextmanager
 def _waiting(cli: RealCli, *options: str, then: str, first: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A command under `exec` that has said `ready`, does what comes `first`, and `then` when a byte comes by the pipe."""
+    """A command under `exec` that has said `ready`, does what comes `first`, and `then` when a byte comes."""
     pipe = os.path.join(cli.daemon.home, f"go-{len(os.listdir(cli.daemon.home))}")
     os.mkfifo(pipe)
     command = [*EXEC, *options, "--", "sh", "-c", f"echo ready; {first} read go <{pipe}; {then}"]

@@ -278,6 +278,7 @@ def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, don
         output.note(f"{done} in the background (pid {pid}); it logs to {output.printable(wanted.log)}")
         with at.connect(timeout) as client:
             serving.has_all(client)
+            serving.sees(client)
         serving.began_in_here(was_outside=was_outside)
         return
     with at.connect(timeout) as client:  # somebody else was quicker

@@ -22,9 +22,10 @@ from provd.cli.command import Failure, least
 from provd.cli.processes.holding import NOBODY, Holder, anew, holder, lost, must_be_own
 from provd.cli.processes.process import NAP, hung, next_step
 from provd.client import Client, ProvdUnreachable, RpcError
+from provd.farend import has_number
 from provd.ownfile import NotAFile, open_file
 from provd.places import LOG_NAME, START_LOCK_NAME, shut
-from provd.reach import lies_at
+from provd.reach import MAPPED, lies_at
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
@@ -128,6 +129,9 @@ def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
     """
     begun = time.monotonic()
     deadline = begun + timeout
+    if not has_number():
+        message = "no daemon was started: in this user namespace you are known by no number of your own"
+        raise Failure(message, f"provd start  # {MAPPED}")
     must_be_own(wanted.state)
     with _turn(wanted.state, deadline):
         while True:

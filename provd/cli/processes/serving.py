@@ -20,7 +20,7 @@ from provd.cli.command import GREETING, Failure, Usage
 from provd.cli.given import names
 from provd.cli.given.looking import look, real_path
 from provd.cli.processes import background, holding
-from provd.cli.processes.process import NAP, Process, next_step, outside
+from provd.cli.processes.process import NAP, Process, next_step, outside, unseen
 from provd.cli.words import records
 from provd.cli.words import roots as rooted
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
@@ -221,26 +221,38 @@ def _differs(client: Client, backend: str | None) -> None:
 
 def is_outside(client: Client) -> bool:
     """Whether the daemon that answers sees other files than this command."""
-    return client.call("daemon.status").get("foreign") is True
+    told = client.call("daemon.status")
+    return told.get("foreign") is True and told.get("proc_missing") is not True
 
 
 def sees(client: Client) -> None:
     """Says so where the daemon that answers sees other files than whoever asked for it."""
-    if is_outside(client):
+    told = client.call("daemon.status")
+    if told.get("proc_missing") is True:
+        output.warn(
+            "nothing is mounted at /proc where it runs, so it cannot tell which files clients see: of paths it answers "
+            "unknown (namespace) to all",
+            "provd doctor  # what to do about it",
+        )
+    elif told.get("foreign") is True:
         output.warn(f"{records.FOREIGN}: of paths it answers you unknown (namespace)")
 
 
 def began_in_here(*, was_outside: bool) -> None:
-    """Says so where a daemon was begun in another mount namespace than this command came from.
+    """Says so where a daemon was begun in another namespace of mounts or users than this command came from.
 
     `was_outside`: the one before it saw other files.
     """
     if was_outside or outside() is not None:
-        output.warn(
-            "it runs in this mount namespace (of unshare, a container or a sandbox): it sees the files as they are in "
-            "here, and of paths it answers unknown (namespace) to whoever is outside",
-            "provd stop  # to have it there; then start it outside",
-        )
+        where = "mount namespace (of unshare, a container or a sandbox): it sees the files as they are in here, and"
+    elif unseen() is not None:
+        where = "user namespace (of unshare, a container or a sandbox): it may not see which files others see, and"
+    else:
+        return
+    output.warn(
+        f"it runs in this {where} of paths it answers unknown (namespace) to whoever is outside",
+        "provd stop  # to have it there; then start it outside",
+    )
 
 
 def has_all(client: Client) -> None:
