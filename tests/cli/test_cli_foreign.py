@@ -147,6 +147,5 @@ def test_where_nothing_is_mounted_at_proc_it_is_said_that_it_cannot_be_told(home
         assert "nothing is mounted at /proc where it runs, so it cannot tell which files clients see" in said
         assert "it runs in this" not in said
     assert "cannot tell which files you see (no /proc)" in " ".join(home.provd("status").out.split())
-    found = json.loads(home.provd("doctor", "--json", code=1).out)["findings"]
-    assert any(finding["next"].startswith("mount -t proc proc /proc") for finding in found if "next" in finding), found
+    assert "next: ls /proc/self/ns/mnt  # let the daemon read it (mount /proc" in home.provd("doctor", code=1).out
     home.provd("stop")

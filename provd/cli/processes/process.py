@@ -12,19 +12,16 @@ import select
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from provd import farend, reach
+from provd import reach
 from provd.reach import ProvdUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from provd.client import Client
 
 NAP: Final = 0.01
 """Seconds between two looks at what cannot tell when it is ready."""
 
 
-_NAMESPACE: Final = "/proc/{}/ns/mnt"
 THERE: Final = frozenset({"silent", "busy"})
 """Why nobody was reached, where a daemon seems to be there and does nothing."""
 STOPPED: Final = frozenset("Tt")
@@ -71,46 +68,6 @@ class Process:
                 return False
             time.sleep(NAP)
         return True
-
-
-def outside() -> int | None:
-    """The nearest process above this one that is in another mount namespace; None where none is known to be."""
-    try:
-        here = os.stat(_NAMESPACE.format("self"))
-    except OSError:  # another system
-        return None
-    for above in _above():
-        with contextlib.suppress(OSError):  # another user's: nobody can say
-            there = os.stat(_NAMESPACE.format(above))
-            if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
-                return above
-    return None
-
-
-def unseen() -> int | None:
-    """The nearest process above this one of which it may not see more, though it is this user's; None for none.
-
-    In a namespace of users that is one outside of it.
-    """
-    if farend.is_outermost():
-        return None
-    for above in _above():
-        try:
-            if os.stat(f"/proc/{above}").st_uid == os.geteuid():
-                os.stat(_NAMESPACE.format(above))
-        except PermissionError:
-            return above
-        except OSError:  # it has ended
-            continue
-    return None
-
-
-def _above() -> Iterator[int]:
-    """The processes above this one, the nearest first, as far as they are told."""
-    above = os.getppid()
-    while above > 0:
-        yield above
-        above = int((reach.stat_of(above) or ["", "0"])[1])
 
 
 def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:

@@ -97,7 +97,7 @@ def namespace(facts: Facts) -> Iterator[Result]:
             "namespace",
             "the daemon cannot tell which files you see: what rests on paths is unknown to all",
             "nothing is mounted at /proc where it runs, which would tell it the namespace and root of who asks",
-            "mount -t proc proc /proc  # where it runs, as root there: it looks at each question",
+            "ls /proc/self/ns/mnt  # let the daemon read it (mount /proc where it runs): it looks at each question",
         )
     elif foreign:
         yield fail(
