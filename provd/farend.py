@@ -44,7 +44,7 @@ def doubtful(connection: Connected) -> int | None:
     To root anybody may answer: it asks in the name of others. Root of a user namespace alone is no more than its user.
     """
     user = who(connection)[1]
-    if not is_another(user) or (os.geteuid() == 0 and _is_outermost()):
+    if not is_another(user) or (os.geteuid() == 0 and is_outermost()):
         return None
     return user
 
@@ -53,10 +53,15 @@ def is_another(user: int) -> bool:
     """Whether a user is neither this one nor root, as far as numbers tell: in a user namespace one stands for many."""
     if user != os.geteuid():
         return user != 0
-    return user == _NOBODY and not _is_outermost()
+    return user == _NOBODY and not is_outermost()
 
 
-def _is_outermost() -> bool:
+def has_number() -> bool:
+    """Whether this user has a number of his own here, so that who listens and who connects may be told from others."""
+    return not is_another(os.geteuid())
+
+
+def is_outermost() -> bool:
     """Whether this process sees all users by their own numbers, in no namespace of users."""
     try:
         described = os.open("/proc/self/uid_map", os.O_RDONLY | os.O_CLOEXEC)

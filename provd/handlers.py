@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from provd import __version__, atonce
+from provd import __version__, atonce, peers
 from provd.clocks import Clocks
 from provd.core import errors, members, misread, params
 from provd.core.records import wire_name
@@ -131,7 +131,7 @@ class Handlers:
                 return told | {"foreign": True} if foreign else told
             case _:
                 told = await self._plain(request.method)
-                return told | {"foreign": foreign} if request.method == "daemon.status" else told
+                return told | _of_peer(foreign=foreign) if request.method == "daemon.status" else told
 
     async def _decoded(self, request: Request) -> params.Params:
         """The parameters; raises UnknownMethod, InvalidParams."""
@@ -210,6 +210,11 @@ class Handlers:
             "pid": os.getpid(),
             "roots": [wire_name(path) for path in self._roots.paths],
         }
+
+
+def _of_peer(*, foreign: bool) -> dict[str, Any]:
+    """What the status tells of who asks for it."""
+    return {"foreign": foreign} if peers.can_tell() else {"foreign": foreign, "proc_missing": True}
 
 
 def _for_peer(told: dict[str, Any], *, foreign: bool) -> dict[str, Any]:

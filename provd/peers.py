@@ -68,6 +68,15 @@ def _own() -> _Own:
     return _Own(names, (there.st_dev, there.st_ino))
 
 
+def can_tell() -> bool:
+    """Whether anything tells here what clients see: without a /proc nothing does, and all of them count as foreign."""
+    try:
+        _own()
+    except OSError:
+        return False
+    return True
+
+
 def peer_of(sock: socket.socket) -> Peer:
     """Who is at the other end of a Unix socket."""
     return Peer(*farend.who(sock))

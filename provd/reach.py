@@ -15,6 +15,9 @@ from provd import farend
 
 NAME_IT: Final = "provd doctor  # tells where it is looked for; --socket, or $PROVD_SOCKET for all, names another place"
 
+MAPPED: Final = "outside of it, or in a user namespace that has your number (unshare --user --map-root-user)"
+"""Where one may be believed, and who listens may be."""
+
 
 class ProvdUnreachable(Exception):
     """No daemon answers: no socket, refused, forbidden, vanished, or silent for too long.
@@ -67,12 +70,16 @@ def connect(path: str, timeout: float | None) -> socket.socket:
         raise _unreachable(path, error) from None
     if user is not None:
         connection.close()
-        raise ProvdUnreachable(
-            f"who listens at {path} is user {user}, and this is user {os.geteuid()}: what he says is not believed",
-            NAME_IT,
-            "stranger",
-        )
+        raise _not_believed(path, user)
     return connection
+
+
+def _not_believed(path: str, user: int) -> ProvdUnreachable:
+    if user != os.geteuid():
+        told = f"who listens at {path} is user {user}, and this is user {os.geteuid()}: what he says is not believed"
+        return ProvdUnreachable(told, NAME_IT, "stranger")
+    told = f"in this user namespace you have no number, as others: who listens at {path} may be anybody (user {user})"
+    return ProvdUnreachable(told, f"provd status  # {MAPPED}", "stranger")
 
 
 def runs(pid: int) -> bool:

@@ -194,8 +194,9 @@ class Place:
             from provd.cli.processes import holding, process  # noqa: PLC0415  (only where it does not answer)
 
             asked = error.kind == "busy" or error.kind in holding.NOBODY
-            held = holding.holder(places.state_dir(self.state)) if asked else None
-            error = self.named(holding.bereft(error, held, socket))
+            state = places.state_dir(self.state)
+            held = holding.holder(state) if asked else None
+            error = self.named(holding.bereft(error, held, socket, state))
             raise process.hung(error, held.pid if held is not None and held.socket == socket else None) from None
         try:
             client.greet(least(timeout))

@@ -59,6 +59,8 @@ _OF_KEYS: Final = ("root", "scope")
 _ABOUT_KEYS: Final = frozenset(("key", "keys", "prefix"))
 """Parameters of commands that are about keys, which live somewhere."""
 _OF_DAEMON: Final = ("socket", "state")
+_BEGINNING: Final = frozenset(("start", "restart", "run"))
+"""Commands that begin a daemon: there a socket alone does not say which."""
 PLACE: Final = _OF_KEYS + _OF_DAEMON
 """The options that a next step has to have too, as parameters are named."""
 _TOKEN: Final = re.compile(
@@ -155,6 +157,8 @@ def _named(words: list[str], known: dict[str, str], place: dict[str, str], root:
     told = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
     kinds = (_OF_KEYS if there & _ABOUT_KEYS else (), _OF_DAEMON)
     wanted = [name for kind in kinds if not {*kind} & told for name in kind if name in place and name in there]
+    if "socket" in told and "state" in {*place} - told and words[1] in _BEGINNING:
+        wanted.append("state")  # another socket, and the same memory
     options = [part for name in wanted for part in (f"--{name}", place[name])]
     taking = {
         word

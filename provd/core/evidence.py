@@ -31,8 +31,9 @@ _HINTS: Final[dict[str, str]] = {
     "unreadable": "make it readable for the daemon, or depend on something else",
     "timeout": "raise timeout_ms, or depend on something smaller",
     "moving": "it changed while it was judged: ask again when its writers rest",
-    "namespace": "you see other files than the daemon does, or are another user (root) of whom it may not see which: "
-    "run a daemon where you are, or ask as the daemon's user",
+    "namespace": "you may see other files than the daemon: you are in another mount namespace or root directory, or "
+    "another user (root), or there is no /proc where it runs (provd doctor tells): run a daemon where you are, or ask "
+    "as its user",
     "no-provenance": "put it with deps (deps: [] says that it rests on nothing)",
     "no-entry": "put it first",
     "damaged": "forget it, then put it anew",

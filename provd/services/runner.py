@@ -33,7 +33,8 @@ class Ran:
     @property
     def said(self) -> str:
         """What it complained of, on one line."""
-        return " ".join((self.err.strip() or self.out.strip()).split()) or f"exit code {self.code}"
+        ended = f"exit code {self.code}" if self.code >= 0 else f"signal {-self.code} ended it"
+        return " ".join((self.err.strip() or self.out.strip()).split()) or ended
 
 
 Runner = Callable[[Sequence[str], float], Ran]

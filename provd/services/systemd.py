@@ -225,7 +225,7 @@ class Systemd:
         for path in (file, *mine):
             owned.check(path, advice)
         if os.path.exists(file):
-            self._must("disable", "--now", self.name)
+            self._disable(file)
             yield f"stopped and disabled {self.name}"
         else:
             yield from self._end_without_file(file)
@@ -236,6 +236,14 @@ class Systemd:
                 yield f"removed {path}"
         self._must("daemon-reload")
         self._systemctl("reset-failed", self.name, timeout=QUICK)  # it may not have failed
+
+    def _disable(self, file: str) -> None:
+        try:
+            self._must("disable", "--now", self.name)
+        except ServiceError as error:
+            again = "provd service uninstall" + (f" --system --user {self.user}" if self.user is not None else "")
+            hint = f"{'sudo ' if self._as_root('disable') else ''}{again}  # again\n{error.hint}"
+            raise ServiceError(f"{error.message}; the unit stays: {file}", hint) from None
 
     def _end_without_file(self, file: str) -> Iterator[str]:
         """Somebody removed the file: the unit may run all the same, and the link that starts it may stand."""

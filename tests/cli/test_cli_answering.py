@@ -128,7 +128,8 @@ def test_no_metrics_of_what_is_not_provd(cli: Cli) -> None:
 
 def _runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that is not run exits with 7: the real ones need a process without other threads or children."""
-    monkeypatch.setattr("provd.cli.processes.child.run", lambda _, **__: 7)
+    for runs in ("child", "keeper"):
+        monkeypatch.setattr(f"provd.cli.processes.{runs}.run", lambda *_, **__: 7)
     monkeypatch.setattr("provd.cli.processes.orphans.adopt", lambda: True)
 
 

@@ -52,6 +52,7 @@ _LIMIT = "watch limit reached: raise fs.inotify.max_user_watches (now 8192)"
 _HOUR = 3600.0
 _TOLD: list[tuple[str, str, Json, str, str]] = [
     ("namespace", "fail", {"foreign": True}, "other files than you", "provd start"),
+    ("namespace", "fail", {"foreign": True, "proc_missing": True}, "cannot tell which files", "ls /proc/self/ns/mnt"),
     ("version", "warn", {"version": "9.9"}, "the daemon is 9.9", "provd restart"),
     ("version", "warn", {"version": "9.9", "package": "/else/where"}, "9.9", "provd restart"),
     ("store.aside", "warn", {"set_aside": "/s/store.unusable-1"}, "/s/store.unusable-1", "rm -r /s/store.unusable-1"),

@@ -10,7 +10,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import pytest
@@ -174,19 +173,6 @@ def _until(line: IO[bytes], word: bytes) -> bytes:
     while word not in said:
         said += line.read(1)
     return said
-
-
-def test_killed_its_action_ends_as_failed(cli: RealCli) -> None:
-    clock = cli("clock").out.strip()
-    with _started(cli, "sh", "-c", "echo ready; read line") as process:
-        assert len(cli.daemon.rpc("action.list")["actions"]) == 1
-        process.kill()
-        process.wait(HANG)
-        deadline = time.monotonic() + HANG
-        while cli.daemon.rpc("action.list")["actions"]:
-            assert time.monotonic() < deadline
-
-    assert [record.get("outcome") for record in actions(cli, clock)] == [None, "failed"]
 
 
 def test_what_changed_is_kept_as_its_doing(cli: RealCli) -> None:

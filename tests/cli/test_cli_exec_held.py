@@ -6,9 +6,11 @@ import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from executing import EXEC, actions, own
@@ -70,11 +72,11 @@ def test_more_than_can_be_named_is_not_kept(cli: RealCli) -> None:
 
 
 @contextlib.contextmanager
-def _waiting(cli: RealCli, *options: str, then: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A command under `exec` that has said `ready`, and does what comes `then` when a byte comes through the pipe."""
+def _waiting(cli: RealCli, *options: str, then: str, first: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command under `exec` that has said `ready`, does what comes `first`, and `then` when a byte comes."""
     pipe = os.path.join(cli.daemon.home, f"go-{len(os.listdir(cli.daemon.home))}")
     os.mkfifo(pipe)
-    command = [*EXEC, *options, "--", "sh", "-c", f"echo ready; read go <{pipe}; {then}"]
+    command = [*EXEC, *options, "--", "sh", "-c", f"echo ready; {first} read go <{pipe}; {then}"]
     process = subprocess.Popen(
         command, cwd=cli.root, env=cli.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -84,7 +86,10 @@ def _waiting(cli: RealCli, *options: str, then: str) -> Iterator[tuple[subproces
         yield process, pipe
     finally:
         process.kill()
+        both = os.open(pipe, os.O_RDWR)  # nobody goes on waiting for it
+        os.write(both, b"\n")
         process.communicate()
+        os.close(both)
 
 
 def _go(process: subprocess.Popen[str], pipe: str) -> str:
@@ -160,6 +165,82 @@ def test_a_write_that_could_not_be_recorded_is_told_and_no_success(
     own(*step.split()[1:])
     assert _ends(own) == [(int(told[1]), outcome)]
     assert _on_object(own, "later") == "fresh"
+
+
+_MARK: Final = f"{sys.executable} -m provd action record --write object:mark >/dev/null"
+"""Leaves a record in the log, from which it can be told whether the action had ended before."""
+
+
+def _killed(process: subprocess.Popen[str], pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    if pid == process.pid:
+        process.wait(HANG)
+
+
+def _go_alone(cli: RealCli, pipe: str) -> list[tuple[str, str | None]]:
+    """Lets a command go on that nobody waits for, until its action has ended: what actions came to, in order."""
+    with open(pipe, "w", encoding="utf-8") as file:
+        file.write("\n")
+    deadline = time.monotonic() + HANG
+    while cli.daemon.rpc("action.list")["actions"]:
+        assert time.monotonic() < deadline
+    records = cli.daemon.rpc("log.since", last=1000)["records"]
+    return [(record["event"], record.get("outcome")) for record in records if record["type"] == "action"]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_killed_its_action_goes_on_until_the_command_has_ended(own: RealCli, *, declared: bool) -> None:
+    options = ["--write", "object:db"] if declared else []
+    with _waiting(own, *options, then=_MARK) as (process, pipe):
+        _killed(process, process.pid)
+        if declared:
+            assert _on_object(own, "during") == "dirty"
+
+        assert _go_alone(own, pipe) == [("begin", None), ("record", "done"), ("end", "failed")]
+
+    if declared:
+        assert _of_object(own, "during") == "dirty"
+        assert _on_object(own, "after") == "fresh"
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_killed_its_action_goes_on_over_the_end_of_the_daemon(own: RealCli, *, again: bool) -> None:
+    with _waiting(own, "--write", "object:db", then=_MARK) as (process, pipe):
+        if again:  # then the connection is another one than that of the beginning
+            own.daemon.restart()
+            _held_anew(own)
+        _killed(process, process.pid)
+        if not again:
+            own.daemon.kill9()
+            own.daemon.start()
+        _held_anew(own)
+        assert _on_object(own, "during") == "dirty"
+
+        assert _go_alone(own, pipe)[-2:] == [("record", "done"), ("end", "failed")]
+
+    assert _of_object(own, "during") == "dirty"
+
+
+def _held_anew(cli: RealCli) -> None:
+    """Waits until who holds the action holds it over a connection to the daemon of now."""
+    deadline = time.monotonic() + HANG
+    while not (there := cli.daemon.rpc("action.list")["actions"]) or there[0].get("waiting"):
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux alone")
+def test_where_its_keeper_is_killed_it_waits_for_the_command_itself(own: RealCli) -> None:
+    with _waiting(own, "--write", "object:db", then=_MARK, first="echo $PPID;") as (process, pipe):
+        assert process.stdout is not None
+        _killed(process, int(process.stdout.readline()))
+        assert _on_object(own, "during") == "dirty"
+        said = _go(process, pipe)
+
+    assert process.returncode == 128 + signal.SIGKILL
+    assert "failed" in said
+    assert "still run" not in said
+    records = own.daemon.rpc("log.since", last=1000)["records"]
+    assert [record["event"] for record in records if record["type"] == "action"] == ["begin", "record", "end"]
 
 
 def _ends(cli: RealCli) -> list[tuple[int, str]]:

@@ -172,7 +172,7 @@ def test_what_is_left_of_a_run_of_the_daemon_that_ended_is_named(
         "action_end": {"id": 9, "clock": "c:11"},
     }
     # The real ones need a process without other threads or children.
-    monkeypatch.setattr("provd.cli.processes.child.run", lambda _, **__: 0)
+    monkeypatch.setattr("provd.cli.processes.keeper.run", lambda *_, **__: 0)
     monkeypatch.setattr("provd.cli.processes.orphans.adopt", lambda: True)
     with FakeDaemon(**answers) as daemon:
         fake = Cli(daemon, capsys, monkeypatch)

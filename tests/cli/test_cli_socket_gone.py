@@ -157,6 +157,6 @@ def test_another_socket_and_other_reasons_stay_as_they_are() -> None:
     gone = ProvdUnreachable("m", "h", "absent")
     denied = ProvdUnreachable("m", "h", "denied")
 
-    assert holding.bereft(gone, None, "/s") is gone
-    assert holding.bereft(gone, holding.Holder(7, "/t"), "/s") is gone
-    assert holding.bereft(denied, holding.Holder(7, "/s"), "/s") is denied
+    assert holding.bereft(gone, None, "/s", "/") is gone
+    assert holding.bereft(gone, holding.Holder(7, "/t"), "/s", "/") is gone
+    assert holding.bereft(denied, holding.Holder(7, "/s"), "/s", "/") is denied

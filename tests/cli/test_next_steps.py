@@ -299,6 +299,8 @@ def test_a_next_step_asks_the_daemon_and_means_the_keys_that_the_command_was_tol
         "provd put 'a b' --sums - <<< \"$s\"": "provd put 'a b' --sums - --root r --state '/s t' <<< \"$s\"",
         "provd get k --root q\nprovd start --state DIR": "provd get k --root q --state '/s t'\nprovd start --state DIR",
         "provd status --socket /p": "provd status --socket /p",
+        "provd start --socket /p": "provd start --socket /p --state '/s t'",
+        "provd start --state DIR": "provd start --state DIR",
         "provd ls --root q": "provd ls --root q --state '/s t'",
         "provd exec -- provd ls": "provd exec --state '/s t' -- provd ls --root r --state '/s t'",
         **{each: each for each in ("provd put --help", "provd help clocks", "ls '/ provd ls'", "provd nothing known")},

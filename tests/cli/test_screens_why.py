@@ -206,7 +206,7 @@ def test_nothing_is_said_to_be_born_stale_where_the_log_is_not_whole(desk: Desk)
     told = desk.pipe("why", "k").lines
 
     assert [line for line in told if line.startswith("? HH") and "gap all: started" in line]
-    assert [line for line in told if line.startswith("│ the log is not whole since then: all: started")]
+    assert [line for line in told if line.startswith("│   started (all): nobody watched before that")]
     assert not [line for line in told if "it was dirty before it was put" in line]
 
 

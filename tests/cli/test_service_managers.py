@@ -67,6 +67,19 @@ def test_a_unit_of_the_system_is_a_template_and_what_is_one_users_a_drop_in(syst
     assert os.listdir(system) == ["provd@.service"]
 
 
+def test_an_uninstall_whose_systemctl_was_killed_names_the_unit_that_stays(system: str) -> None:
+    list(Systemd(Notes(), "ci").install(Plan(("/opt/provd", "run")), _TEMPLATE))
+
+    with pytest.raises(ServiceError) as refused:
+        list(Systemd(Notes(disable=Ran(-9)), "ci").uninstall())
+
+    unit = f"{system}/provd@.service"
+    told = "systemctl disable --now provd@ci.service failed: signal 9 ended it"
+    assert refused.value.message == f"{told}; the unit stays: {unit}"
+    assert refused.value.hint.startswith("provd service uninstall --system --user ci  # again\nsystemctl disable --now ")
+    assert os.path.exists(unit)
+
+
 def test_the_template_stays_while_another_user_has_an_instance(system: str) -> None:
     list(Systemd(Notes(), "ci").install(Plan(("/opt/provd", "run", "--root", "/r")), _TEMPLATE))
     others = Ran(0, "provd@.service disabled enabled\nprovd@other.service enabled enabled\n")

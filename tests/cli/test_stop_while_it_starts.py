@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +13,6 @@ from provd.cli.processes.holding import Holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 STATE = "/s"
 SOCKET = "/s/provd.sock"
@@ -67,14 +63,3 @@ def test_where_another_socket_is_meant_nobody_is_waited_for(monkeypatch: pytest.
     looks = Looks(monkeypatch, [STARTS, THERE])
     assert looks.elsewhere(socket="/other.sock", state=None) is None
     assert not looks.slept
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc/locks tells who holds a lock")
-def test_a_start_is_at_work_while_it_holds_its_lock(tmp_path: Path) -> None:
-    state = os.fspath(tmp_path)
-    assert not holding.starts(state)
-    with open(tmp_path / "start.lock", "w") as lock:
-        assert not holding.starts(state)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert holding.starts(state)
-    assert not holding.starts(state)

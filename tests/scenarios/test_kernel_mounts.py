@@ -233,6 +233,11 @@ def nothing_is_mounted_at_proc(home: bytes) -> None:
             ws("entry.put", key=dep, value=1, deps=[dep], fetched_at=clock)
         assert ws.found("file:f") == ("unknown", "namespace")
         assert ws.verdict("object:o") == "fresh"
+        assert ws("daemon.status")["proc_missing"] is True
+        unmount(b"/proc")
+        ws.put("again", "file:f")
+        assert ws.verdict("again") == "fresh", "it is looked at each question"
+        assert "proc_missing" not in ws("daemon.status")
 
 
 def a_subvolume_is_rolled_back(home: bytes) -> None:

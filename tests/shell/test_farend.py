@@ -68,7 +68,7 @@ def test_in_a_namespace_of_users_root_is_no_more_than_its_user_and_one_number_st
 ) -> None:
     """As in a container without root. Broken: whoever bound the socket first is believed there."""
     monkeypatch.setattr(farend, "who", lambda _: (1, theirs))
-    monkeypatch.setattr(farend, "_is_outermost", lambda: False)
+    monkeypatch.setattr(farend, "is_outermost", lambda: False)
     monkeypatch.setattr(os, "geteuid", lambda: mine)
     ours, other = socket.socketpair()
     with ours, other:
@@ -78,7 +78,7 @@ def test_in_a_namespace_of_users_root_is_no_more_than_its_user_and_one_number_st
 
 @pytest.mark.skipif(not may_mount(), reason="no namespace may be made here")
 def test_the_kernel_tells_of_a_namespace_of_users() -> None:
-    told = "from provd import farend; print(farend._is_outermost())"
+    told = "from provd import farend; print(farend.is_outermost())"
     for words, outermost in (([], "True"), (["unshare", "--user", "--map-root-user"], "False")):
         done = subprocess.run(
             [*words, sys.executable, "-c", told],
@@ -151,4 +151,4 @@ def test_where_nobody_can_say_it_is_a_namespace(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "open", refused)
     for system, outermost in (("linux", False), ("darwin", True)):
         monkeypatch.setattr(sys, "platform", system)
-        assert farend._is_outermost() is outermost
+        assert farend.is_outermost() is outermost

@@ -20,7 +20,7 @@ from provd.cli import output, steps
 from provd.cli.command import WORK_PATIENCE, Command, Usage, connected, least
 from provd.cli.commands import action
 from provd.cli.given import completing, names
-from provd.cli.processes import child, orphans
+from provd.cli.processes import child, keeper, orphans
 from provd.cli.processes.held import Held
 from provd.cli.screens import changed
 from provd.cli.words import hints, permissions, records
@@ -201,9 +201,8 @@ def _look(error: child.NotStarted, name: str) -> str:
 
 def _run(command: tuple[str, ...], run: _Run, *, wait: bool) -> int:
     """Run the command; what it came to goes into `run.outcome`."""
-    run.held.watch()
     try:
-        code = child.run(command, wait=wait)
+        code = keeper.run(command, run.held, wait=wait)
     except child.NotStarted as error:
         output.complain(str(error), _look(error, command[0]))
         run.outcome = "aborted"

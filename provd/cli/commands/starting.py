@@ -6,6 +6,7 @@ It is the service only where it answers at the socket that this command means.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ import click
 from provd import configuration, places, reach, services
 from provd.cli import output
 from provd.cli.command import Command, Failure, Usage, connected
-from provd.cli.processes import background, holding, serving
+from provd.cli.processes import background, holding, namespaces, serving
 from provd.cli.processes.process import NAP, THERE
 from provd.client import ProvdUnreachable, RpcError
 
@@ -63,21 +64,22 @@ def start(roots: tuple[str, ...], backend: str | None, timeout: float, at: Place
     """
     directories = serving.directories(roots)
     socket = places.socket_path(at.socket, at.state)
-    client = background.reached(socket, timeout) or _rebound(at, socket, timeout)
-    if client is not None:
-        try:
+    state = places.state_dir(at.state)
+    try:
+        client = background.reached(socket, timeout) or _rebound(at, socket, timeout)
+        if client is not None:
             with client:
                 serving.already(client, at, directories, backend)
-        except (ProvdUnreachable, RpcError) as error:
-            if not serving.goes(error, places.state_dir(at.state), socket, timeout):
-                raise
-        else:
             return 0
+    except (ProvdUnreachable, RpcError) as error:
+        if not serving.is_restarted(error, state) and not serving.goes(error, state, socket, timeout):
+            raise
     service = serving.meant(socket)
     if service is None:
         serving.alone(socket, at)
-        wanted = background.Wanted(places.state_dir(at.state), socket, directories, backend)
-        _in_the_background(wanted, at, timeout, "started", was_outside=False)
+        with background.turn(state, timeout):
+            wanted = background.Wanted(state, socket, directories, backend)
+            _in_the_background(wanted, at, timeout, "started", was_outside=False)
     else:
         _no_backend(backend, service)
         _as_a_service(service, services.manager(service).start, socket, timeout, directories, "started")
@@ -160,40 +162,60 @@ def restart(roots: tuple[str, ...], backend: str | None, timeout: float, at: Pla
     service = serving.meant(socket)
     if service is not None:
         _no_backend(backend, service)
-    state = places.state_dir(at.state)
-    done = "restarted" if service is not None and service.runs else "started"
-    was_outside = False
-    if service is None:
-        holding.must_be_own(state)
+        _restart_service(service, at, socket, directories, timeout)
+    else:
+        _restart(at, socket, directories, backend, timeout)
+    return 0
+
+
+def _restart_service(service: Service, at: Place, socket: str, directories: tuple[bytes, ...], timeout: float) -> None:
+    done = "restarted" if service.runs else "started"
     _would_start(service, socket, timeout)
-    if service is None or not serving.runs_it(service, socket, timeout):
+    client = None if serving.runs_it(service, socket, timeout) else background.reached(socket, timeout)
+    if client is not None:
+        with client:
+            _end(client, timeout, serving.same_state(client, at))
+        done = "restarted"
+    _as_a_service(service, services.manager(service).restart, socket, timeout, directories, done)
+
+
+def _restart(at: Place, socket: str, directories: tuple[bytes, ...], backend: str | None, timeout: float) -> None:
+    """Ends the daemon that runs and starts one in the background; of several restarts at once each has its turn."""
+    state = places.state_dir(at.state)
+    holding.must_be_own(state)
+    _would_start(None, socket, timeout)
+    with contextlib.ExitStack() as turns:
+        turns.enter_context(background.turn(there := _state_at(socket, state, timeout), timeout))
+        done, was_outside = "started", False
         client = background.reached(socket, timeout)
         if client is not None:
-            with client:
-                state = serving.same_state(client, at)
-                was_outside = serving.is_outside(client)
-                if service is None:  # what it could not start again is not ended
-                    holding.must_be_own(state)
-                _end(client, timeout, state)
-                done = "restarted"
-        elif service is None:
+            state = serving.same_state(client, at)
+            if state != there:
+                turns.enter_context(background.turn(state, timeout))
+        else:
             try:
                 client = _elsewhere(at, socket, timeout)
             except _Ended:
-                client, done = None, "restarted"
-            if client is not None:
-                with client:
-                    was_outside = serving.is_outside(client)
-                    _end(client, timeout, state)
-                    done = "restarted"
-            else:
-                serving.alone(socket, at)
-    if service is None:
+                done = "restarted"
+        if client is not None:
+            with client:
+                was_outside = namespaces.is_outside(client)
+                _end(client, timeout, state)
+            done = "restarted"
+        else:
+            serving.alone(socket, at)
         wanted = background.Wanted(state, socket, directories, backend)
         _in_the_background(wanted, at, timeout, done, was_outside=was_outside)
-    else:
-        _as_a_service(service, services.manager(service).restart, socket, timeout, directories, done)
-    return 0
+
+
+def _state_at(socket: str, otherwise: str, timeout: float) -> str:
+    """The state directory of the daemon at a socket, if one tells it."""
+    with contextlib.suppress(ProvdUnreachable, RpcError):
+        client = background.reached(socket, min(timeout, _SOON))
+        if client is not None:
+            with client:
+                return serving.state_of(client) or otherwise
+    return otherwise
 
 
 def _would_start(service: Service | None, socket: str, timeout: float) -> None:
@@ -278,7 +300,8 @@ def _in_the_background(wanted: background.Wanted, at: Place, timeout: float, don
         output.note(f"{done} in the background (pid {pid}); it logs to {output.printable(wanted.log)}")
         with at.connect(timeout) as client:
             serving.has_all(client)
-        serving.began_in_here(was_outside=was_outside)
+            namespaces.sees(client)
+        namespaces.began_in_here(was_outside=was_outside)
         return
     with at.connect(timeout) as client:  # somebody else was quicker
         serving.already(client, at, wanted.roots, wanted.backend)
@@ -298,7 +321,7 @@ def _as_a_service(
         serving.add(client, directories)
         output.note(f"{done} {service.name} (pid {client.hello()['pid']})")
         serving.has_all(client)
-        serving.sees(client)
+        namespaces.sees(client)
 
 
 def _no_backend(backend: str | None, service: Service) -> None:

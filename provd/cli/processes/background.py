@@ -23,9 +23,10 @@ from provd.cli.command import Failure, least
 from provd.cli.processes.holding import NOBODY, Holder, anew, holder, lost, must_be_own
 from provd.cli.processes.process import NAP, hung, next_step
 from provd.client import Client, ProvdUnreachable, RpcError
+from provd.farend import has_number
 from provd.ownfile import NotAFile, open_file
 from provd.places import LOG_NAME, START_LOCK_NAME, shut
-from provd.reach import lies_at
+from provd.reach import MAPPED, lies_at
 from provd.services import ServiceError, itself
 
 if TYPE_CHECKING:
@@ -123,36 +124,53 @@ def silent(held: Holder, state: str) -> Failure:
 
 
 def start(wanted: Wanted, timeout: float) -> tuple[int, bool]:
-    """Starts a daemon and waits until it answers; its pid, and whether it was started here.
+    """Starts a daemon and waits until it answers; its pid, and whether it was started here. In a `turn` of its own.
 
     One that is there already is as good. Raises Failure where it ended or is not ready in time, ProvdUnreachable
     where something else is at the socket.
     """
     begun = time.monotonic()
     deadline = begun + timeout
-    must_be_own(wanted.state)
-    with _turn(wanted.state, deadline):
-        while True:
-            there = _pid_at(wanted.socket, timeout)
-            if there is not None:
-                return there, False
-            held = holder(wanted.state)
-            try:
-                if held is None or _answers(held, timeout):  # the second is refused with what to do
-                    return _once(wanted, deadline)
-            except _Held:
-                if time.monotonic() >= deadline or _answers(holder(wanted.state), timeout):
-                    raise
-            if held is not None and (
-                lies_at(held.socket)  # it makes no socket there
-                or time.monotonic() >= min(deadline, begun + _ENDING if held.socket else deadline)
-            ):
-                raise silent(held, wanted.state)
-            time.sleep(_PAUSE)  # it still ends, or begins
+    while True:
+        there = _pid_at(wanted.socket, timeout)
+        if there is not None:
+            return there, False
+        held = holder(wanted.state)
+        try:
+            if held is None or _answers(held, timeout):  # the second is refused with what to do
+                return _once(wanted, deadline)
+        except _Held:
+            if time.monotonic() >= deadline or _answers(holder(wanted.state), timeout):
+                raise
+        if held is not None and (
+            lies_at(held.socket)  # it makes no socket there
+            or time.monotonic() >= min(deadline, begun + _ENDING if held.socket else deadline)
+        ):
+            raise silent(held, wanted.state)
+        time.sleep(_PAUSE)  # it still ends, or begins
 
 
 def _answers(held: Holder | None, timeout: float) -> bool:
     return held is not None and bool(held.socket) and _pid_at(held.socket, timeout) is not None
+
+
+@contextlib.contextmanager
+def turn(state: str, timeout: float) -> Iterator[None]:
+    """Holds the right to start a daemon on this state; raises Failure. What is made meanwhile is for this user.
+
+    Who restarts one has it from before the end of the old one until all is said of the new one, so that no other ends
+    that meanwhile. `timeout`: seconds to wait for it.
+    """
+    if not has_number():
+        message = "no daemon was started: in this user namespace you are known by no number of your own"
+        raise Failure(message, f"provd start  # {MAPPED}")
+    must_be_own(state)
+    mask = os.umask(0o077)
+    try:
+        with _lock_held(state, time.monotonic() + timeout):
+            yield
+    finally:
+        os.umask(mask)
 
 
 def _once(wanted: Wanted, deadline: float) -> tuple[int, bool]:
@@ -170,17 +188,6 @@ def _once(wanted: Wanted, deadline: float) -> tuple[int, bool]:
 
 
 @contextlib.contextmanager
-def _turn(state: str, deadline: float) -> Iterator[None]:
-    """Holds the right to start a daemon on this state; raises Failure. What is made meanwhile is for this user."""
-    mask = os.umask(0o077)
-    try:
-        with _lock_held(state, deadline):
-            yield
-    finally:
-        os.umask(mask)
-
-
-@contextlib.contextmanager
 def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         refusals.make_directory(state)
@@ -192,7 +199,7 @@ def _lock_held(state: str, deadline: float) -> Iterator[None]:
     try:
         while not _locked(lock):
             if time.monotonic() >= deadline:
-                message = f"another provd start is at work on {state} and does not end"
+                message = f"another provd start or restart is at work on {state} and does not end"
                 raise Failure(
                     message, f"fuser {output.quoted(state)}/{START_LOCK_NAME}  # which process it is: end that"
                 )

@@ -6,6 +6,7 @@ process group; those that somebody sends to us alone are handed on.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from provd import codes
 from provd.cli.processes import orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _FORWARDED: Final = {
     signal.SIGINT,
@@ -46,16 +47,28 @@ def run(command: Sequence[str], *, wait: bool = False) -> int:
     With `wait` until all have ended that it left (`orphans`), or somebody signals that he does not want to wait longer.
     To be called in the main thread of a process that has no other children.
     """
+    with blocked() as mask:
+        return shell_code(wait_for(start(command, mask), for_all=wait))
+
+
+@contextlib.contextmanager
+def blocked() -> Iterator[set[int | signal.Signals]]:
+    """Meanwhile signals wait to be heard of by `wait_for`; the mask that was before is a program's own."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a caller that ignores it would have us never told
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
     try:
-        return _wait(_start(command, before), for_all=wait)
+        yield before
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start(command: Sequence[str], mask: set[int | signal.Signals]) -> int:
-    """Start it with the signals as they were before Python and we changed them; its process id."""
+def shell_code(code: int) -> int:
+    """What a shell says of an exit code that is -N where signal N ended the process."""
+    return code if code >= 0 else 128 - code
+
+
+def start(command: Sequence[str], mask: set[int | signal.Signals]) -> int:
+    """Start it with the signals as they were before Python and we changed them; its process id. Raises NotStarted."""
     sys.stdout.flush()
     sys.stderr.flush()
     restored = [signal.SIGPIPE, *([signal.SIGXFSZ] if hasattr(signal, "SIGXFSZ") else [])]
@@ -76,27 +89,38 @@ def _on_path(name: str) -> bool:
     return "/" in name or any(os.path.exists(os.path.join(place, name)) for place in os.get_exec_path())
 
 
-def _wait(pid: int, *, for_all: bool) -> int:
+def wait_for(pid: int, *, for_all: bool = False, sender: int | None = None) -> int:
+    """Waits until a child has ended, `for_all` as `wait` of `run`; its exit code, -N where signal N ended it.
+
+    Signals are handed on to it; with a `sender` those of that process alone: what others send to the group it has.
+    """
     code: int | None = None
     while True:
-        number, alone = _next_signal()
+        number, alone, by = _next_signal()
         ended, others = orphans.reap()
         if pid in ended:
             code = os.waitstatus_to_exitcode(ended[pid])
-            code = code if code >= 0 else 128 - code
         if code is not None and not (for_all and others and number == signal.SIGCHLD):
             return code
-        if number != signal.SIGCHLD and alone:
+        if number == signal.SIGCHLD or not alone:
+            continue
+        if sender in {None, by} or os.getpgid(pid) != os.getpgrp():
             os.kill(pid, number)  # it is not waited for yet, so the number is still its own
 
 
-def _next_signal() -> tuple[int, bool]:
-    """Waits for a signal: its number, and whether it was sent to us alone."""
+def wait_for_orphans() -> None:
+    """Waits until all children have ended, or somebody signals."""
+    while orphans.reap()[1] and _next_signal()[0] == signal.SIGCHLD:
+        pass
+
+
+def _next_signal() -> tuple[int, bool, int | None]:
+    """Waits for a signal: its number, whether it was sent to us alone, and by whom where that is told."""
     if sys.platform == "darwin":
         number = int(signal.sigwait(_WAITED))
-        return number, number not in _KEYS or not _in_foreground()
+        return number, number not in _KEYS or not _in_foreground(), None
     info = signal.sigwaitinfo(_WAITED)
-    return info.si_signo, info.si_signo not in _KEYS or info.si_code != _BY_KERNEL
+    return info.si_signo, info.si_signo not in _KEYS or info.si_code != _BY_KERNEL, info.si_pid
 
 
 def _in_foreground() -> bool:

@@ -49,9 +49,12 @@ class Held:
         self.ended_by_others = False
         """Whether it was found ended before its time, so that the log has nothing open that stands for it."""
 
-    def watch(self) -> None:
-        """From now on a daemon that ends is waited for, until `rest`. Signals stay for the main thread."""
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+    def watch(self, after: int | None = None) -> None:
+        """From now on a daemon that ends is waited for, until `rest`. Signals stay for the main thread.
+
+        With `after`, a pipe's end, from the moment on at which nobody holds the other.
+        """
+        self._thread = threading.Thread(target=self._follow, args=(after,), daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._thread.start()
@@ -103,8 +106,10 @@ class Held:
             told = {word: value for word, value in self._params.items() if word not in {"hold", "op", "if_usable"}}
             self.ids.append(self.client.call("action.record", **told, outcome=outcome)["id"])
 
-    def _follow(self) -> None:
+    def _follow(self, after: int | None) -> None:
         """Until it is woken: takes the action over whenever the connection is gone."""
+        if after is not None:
+            os.read(after, 1)
         pause = _PAUSES[0]
         while True:
             waiting = select.poll()

@@ -66,12 +66,12 @@ def holding(lock: Written, rows: Iterable[str]) -> int | None:
 
 
 def starts(state: str) -> bool:
-    """Whether a `provd start` is at work on a state directory, as far as the system tells: a daemon is to come."""
+    """Whether another `provd start` is at work on a state, as far as the system tells: a daemon is to come."""
     try:
         st = os.stat(os.path.join(state, START_LOCK_NAME))
     except OSError:
         return False
-    return holding(Written("", "", st.st_dev, st.st_ino), _rows() or []) is not None
+    return holding(Written("", "", st.st_dev, st.st_ino), _rows() or []) not in {None, os.getpid()}
 
 
 def _rows() -> list[str] | None:
@@ -83,9 +83,14 @@ def _rows() -> list[str] | None:
         return None
 
 
-def bereft(error: ProvdUnreachable, held: Holder | None, socket: str) -> ProvdUnreachable:
-    """The same, of kind `gone` and with what to do, where a daemon runs that had this socket and has it no more."""
+def bereft(error: ProvdUnreachable, held: Holder | None, socket: str, state: str) -> ProvdUnreachable:
+    """The same, of kind `gone` and with what to do, where a daemon runs that had this socket and has it no more.
+
+    `held`: who held the lock of that state. What lies there now may be the socket of who came after it.
+    """
     if held is None or held.socket != socket or error.kind not in NOBODY:
+        return error
+    if os.path.lexists(socket) and not reach.lies_at(socket) and holder(state) != held:
         return error
     return ProvdUnreachable(lost(held), anew(held), "gone")
 

@@ -22,7 +22,6 @@ NAP: Final = 0.01
 """Seconds between two looks at what cannot tell when it is ready."""
 
 
-_NAMESPACE: Final = "/proc/{}/ns/mnt"
 THERE: Final = frozenset({"silent", "busy"})
 """Why nobody was reached, where a daemon seems to be there and does nothing."""
 STOPPED: Final = frozenset("Tt")
@@ -69,22 +68,6 @@ class Process:
                 return False
             time.sleep(NAP)
         return True
-
-
-def outside() -> int | None:
-    """The nearest process above this one that is in another mount namespace; None where none is known to be."""
-    try:
-        here = os.stat(_NAMESPACE.format("self"))
-    except OSError:  # another system
-        return None
-    above = os.getppid()
-    while above > 0:
-        with contextlib.suppress(OSError):  # another user's: nobody can say
-            there = os.stat(_NAMESPACE.format(above))
-            if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
-                return above
-        above = int((reach.stat_of(above) or ["", "0"])[1])
-    return None
 
 
 def hung(error: ProvdUnreachable, pid: int | None) -> ProvdUnreachable:

@@ -19,9 +19,8 @@ from provd.cli import output, steps
 from provd.cli.command import GREETING, Failure, Usage
 from provd.cli.given import names
 from provd.cli.given.looking import look, real_path
-from provd.cli.processes import background, holding
-from provd.cli.processes.process import NAP, Process, next_step, outside
-from provd.cli.words import records
+from provd.cli.processes import background, holding, namespaces
+from provd.cli.processes.process import NAP, Process, next_step
 from provd.cli.words import roots as rooted
 from provd.client import Client, ProvdUnreachable, RpcError, local_path, wire_path
 from provd.services import ServiceError
@@ -193,7 +192,7 @@ def already(client: Client, at: Place, roots: Sequence[bytes], backend: str | No
         else:
             output.note(f"now watching {output.name(root['path'])}")
     has_all(client)
-    sees(client)
+    namespaces.sees(client)
     if hello["version"] != __version__:
         output.warn(f"it is version {hello['version']}, this is {__version__}", "provd restart  # takes the new one")
     _differs(client, backend)
@@ -219,30 +218,6 @@ def _differs(client: Client, backend: str | None) -> None:
         output.warn(f"{message}; to change that: provd restart")
 
 
-def is_outside(client: Client) -> bool:
-    """Whether the daemon that answers sees other files than this command."""
-    return client.call("daemon.status").get("foreign") is True
-
-
-def sees(client: Client) -> None:
-    """Says so where the daemon that answers sees other files than whoever asked for it."""
-    if is_outside(client):
-        output.warn(f"{records.FOREIGN}: of paths it answers you unknown (namespace)")
-
-
-def began_in_here(*, was_outside: bool) -> None:
-    """Says so where a daemon was begun in another mount namespace than this command came from.
-
-    `was_outside`: the one before it saw other files.
-    """
-    if was_outside or outside() is not None:
-        output.warn(
-            "it runs in this mount namespace (of unshare, a container or a sandbox): it sees the files as they are in "
-            "here, and of paths it answers unknown (namespace) to whoever is outside",
-            "provd stop  # to have it there; then start it outside",
-        )
-
-
 def has_all(client: Client) -> None:
     """Says so where it began with a new store since the old one could not be opened, and where nothing is watched."""
     if isinstance(aside := client.call("daemon.status").get("set_aside"), str):
@@ -255,7 +230,7 @@ def has_all(client: Client) -> None:
 
 def same_state(client: Client, at: Place) -> str:
     """The state directory of the daemon that answers; raises Failure where the command line names another."""
-    state = _state_of(client)
+    state = state_of(client)
     if at.state is not None and not _are_one(state, at.state):
         message = f"the daemon at {client.path} keeps its state in {state}, not in {at.state}"
         raise Failure(message, "give another --socket, or leave --state out")
@@ -264,7 +239,7 @@ def same_state(client: Client, at: Place) -> str:
 
 def keeps(client: Client, state: str | None) -> bool:
     """Whether the daemon that answers keeps its state there."""
-    return state is not None and _are_one(_state_of(client), state)
+    return state is not None and _are_one(state_of(client), state)
 
 
 def _are_one(state: str, other: str) -> bool:
@@ -272,7 +247,8 @@ def _are_one(state: str, other: str) -> bool:
     return one == two
 
 
-def _state_of(client: Client) -> str:
+def state_of(client: Client) -> str:
+    """The state directory of the daemon that answers, as it tells it; empty where it does not."""
     return os.fsdecode(local_path(client.call("daemon.status").get("state", "")))
 
 
@@ -286,7 +262,7 @@ def end(client: Client, timeout: float, state: str) -> None:
     with Process.of(client) as process:
         held = _lock_of(process, state)
         if held is None and process.pid is not None:
-            state = _state_of(client)
+            state = state_of(client)
             held = _lock_of(process, state)
         client.call("daemon.shutdown")
         deadline = time.monotonic() + timeout
@@ -310,14 +286,22 @@ def has_no_room(error: ProvdUnreachable | RpcError) -> bool:
     return error.kind == "closed" if isinstance(error, ProvdUnreachable) else error.code == "limit"
 
 
+def is_restarted(error: ProvdUnreachable | RpcError, state: str) -> bool:
+    """Whether a daemon that answers so ends, and the turn of who starts the next one is to be waited for."""
+    return _leaves(error) and holding.starts(state)
+
+
 def goes(error: ProvdUnreachable | RpcError, state: str, socket: str, timeout: float) -> bool:
     """Whether a daemon that answers so ends of itself or by another's word, or has ended; it is waited for.
 
     Raises Failure where it does not end in time.
     """
-    told = isinstance(error, RpcError) and error.code == background.SHUTDOWN
-    closed = isinstance(error, ProvdUnreachable) and error.kind == "closed" and background.nobody(socket)
-    return (told or closed) and _gone(state, socket, time.monotonic() + timeout)
+    left = _leaves(error) and (isinstance(error, RpcError) or background.nobody(socket))
+    return left and _gone(state, socket, time.monotonic() + timeout)
+
+
+def _leaves(error: ProvdUnreachable | RpcError) -> bool:
+    return error.code == background.SHUTDOWN if isinstance(error, RpcError) else error.kind == "closed"
 
 
 def ends(held: holding.Holder, state: str, timeout: float) -> bool:

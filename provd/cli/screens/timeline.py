@@ -225,7 +225,7 @@ class Timeline:
 
     def _remarks(self, touched: list[Event], *, quiet: bool) -> Iterator[str]:
         """What has to be known to read the rest rightly."""
-        reasons = self._story.missing()
+        reasons = list(self._story.reasons)  # what gaps are for stands below, with what they mean
         told = []
         if quiet and self._story.followed:
             told.append("nothing that it rests on was touched since, as far as the log knows")
@@ -236,14 +236,20 @@ class Timeline:
             ]
         if any(event.nobodys for event in touched):
             told.append("where nobody is named, no action declared it")
-        if reasons:
-            told.append(f"the log is not whole since then: {output.printable(output.some(reasons, _REASONS))}")
+        if self._story.missing():
+            named = output.printable(output.some(reasons, _REASONS)) if reasons else ""
+            told.append(f"the log is not whole since then: {named}".rstrip())
         for text in told:
             yield from drawing.fold(f"{_spine()} ", drawing.words(text), f"{_spine()}   ")
-        meant = {reason: None for of_scope in self._story.gaps.values() for reason in of_scope}
-        for reason in list(meant)[:_REASONS]:
-            text = f"{output.printable(reason)}: {gaps.meaning(reason).words}"
+        scopes: dict[str, list[str]] = {}
+        for scope, of_scope in self._story.gaps.items():
+            for reason in of_scope:
+                scopes.setdefault(reason, []).append(scope)
+        for reason, places in list(scopes.items())[:_REASONS]:
+            text = f"{output.printable(reason)} ({output.printable(_some(places))}): {gaps.meaning(reason).words}"
             yield from drawing.fold(f"{_spine()}   ", drawing.words(text), f"{_spine()}     ")
+        if len(scopes) > _REASONS:
+            yield f"{_spine()}   and {len(scopes) - _REASONS} more"
 
     def _left_out(self, number: int, what: str) -> Iterator[str]:
         if number > 0:

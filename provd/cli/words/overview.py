@@ -32,7 +32,7 @@ _KNOWN: Final = frozenset(
         *("version", "pid", "uptime_s", "started_at", "package", "roots", "actions", "socket", "state", "entries"),
         *("records", "bytes", "files", "oldest", "oldest_at", "queue", "drops", "rescans", "watches", "limits"),
         *("verdicts", "gaps", "audits", "self_check", "store", "set_aside", "set_aside_why", "migrated"),
-        *("descriptors", "wall_clock", "foreign"),
+        *("descriptors", "wall_clock", "foreign", "proc_missing"),
         *("clock", "log", "run"),
     )
 )
@@ -101,7 +101,8 @@ def _daemon(answer: Json) -> str:
     if "started_at" in answer:
         facts.append(f"since {output.moment(answer['started_at'])[:19]}")
     if answer.get("foreign") is True:
-        facts.append("sees other files than you")
+        told = "cannot tell which files you see (no /proc)" if answer.get("proc_missing") is True else ""
+        facts.append(told or "sees other files than you")
     return ", ".join(facts)
 
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-FOREIGN: Final = "you see other files than the daemon (another mount namespace or root directory)"
+FOREIGN: Final = (
+    "you may see other files than the daemon (another mount namespace or root directory, or no /proc where it runs)"
+)
 """What an answer means that says `foreign`."""
 
 MUTATIONS: Final = {

@@ -131,7 +131,7 @@ def gather(at: Place, patience: float = PATIENCE) -> Facts:
     if absence is not None and absence.kind == "busy" and mine.holder is not None and mine.holder.socket == socket:
         peer = mine.holder.pid  # nobody was connected who could tell
     if absence is not None:
-        absence = bereft(absence, mine.holder, socket)
+        absence = bereft(absence, mine.holder, socket, own)
     return Facts(
         socket=socket,
         version=__version__,

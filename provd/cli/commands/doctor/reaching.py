@@ -92,6 +92,13 @@ def namespace(facts: Facts) -> Iterator[Result]:
             f"it may not see which files the processes of {permissions.user(facts.user)} see",
             f"sudo -u {there} provd doctor --socket {output.quoted(facts.socket)}  # asks as that user",
         )
+    elif foreign and facts.answer.get("proc_missing") is True:
+        yield fail(
+            "namespace",
+            "the daemon cannot tell which files you see: what rests on paths is unknown to all",
+            "nothing is mounted at /proc where it runs, which would tell it the namespace and root of who asks",
+            "ls /proc/self/ns/mnt  # let the daemon read it (mount /proc where it runs): it looks at each question",
+        )
     elif foreign:
         yield fail(
             "namespace",
