@@ -27,6 +27,7 @@ from provd.ground import Ground
 from provd.handlers import Handlers
 from provd.hangup import Hangup
 from provd.inquiry import Inquiry
+from provd.lasting import lasting
 from provd.live import Live
 from provd.lockfile import BoundSocket
 from provd.logs import set_level
@@ -149,8 +150,13 @@ class Running:
             ending.push_async_callback(self._server.stop)
             ending.callback(self._stopping, tasks)
             self._live.start(self._grown)
-            works = (self._trimming.run(), self._self_check.run(), self._settle(), self._wait_for_holders())
-            tasks += [asyncio.ensure_future(work) for work in works]
+            works = {
+                "trimming": self._trimming.run,
+                "self-check": self._self_check.run,
+                "settling": self._settle,
+                "holders": self._actions.wait_for_holders,
+            }
+            tasks += [asyncio.ensure_future(lasting(name, work)) for name, work in works.items()]
             self._say_ready()
             await self._stop.wait()
 
@@ -224,12 +230,6 @@ class Running:
         self._live.pace(settings.poll_seconds)
         self._trimming.limits(settings.max_records, settings.max_age)
         self._self_check.take_share(settings.self_check)
-
-    async def _wait_for_holders(self) -> None:
-        try:
-            await self._actions.wait_for_holders()
-        except errors.ProvdError as e:  # they stay open, and count as being written
-            log.warning("actions that were held when the daemon ended stay open", reason=str(e))
 
     async def _settle(self) -> None:
         """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""
