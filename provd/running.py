@@ -177,7 +177,12 @@ class Running:
             if self._handlers.stopping:
                 anew.close()
                 return
-            self._servings.append(await self._server.start(anew))
+            try:
+                self._servings.append(await self._server.start(anew))
+            except BaseException:  # else whoever connects waits for ever, and the next SIGHUP finds a socket there
+                anew.close()
+                self._listening.remove()
+                raise
         except Exception as e:  # noqa: BLE001  whatever it was, the daemon goes on as it is
             log.error("the socket is gone and was not made anew", path=self._settings.socket, reason=str(e))  # noqa: TRY400
         else:
