@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from provd.heartbeat import Heartbeat
+from provd.lasting import lasting
 from provd.live import Live
 from provd.notify import Notifier
 from provd.store import Store
@@ -44,7 +45,7 @@ class Bulletin:
         self._told = self._line()
         self._notifier.ready(self._told)
         if self._beating is None and self._notifier.watchdog is not None:
-            self._beating = asyncio.ensure_future(self._heartbeat.run())
+            self._beating = asyncio.ensure_future(lasting("signs of life", self._heartbeat.run))
 
     def reloading(self) -> None:
         """The settings are being read again; `ready` ends it."""

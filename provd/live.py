@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
 
 from provd.disk import Workers
+from provd.lasting import lasting
 from provd.recorder import Roots
 from provd.recorder.mutations import Pump
 from provd.settings import Settings
@@ -79,7 +81,8 @@ class Live:
         if self._fleet.mounts_fileno() >= 0:
             loop.add_reader(self._fleet.mounts_fileno(), self._look_at_mounts)
         self.kept.start()
-        self._tasks = [asyncio.ensure_future(work) for work in (self._polling.run(), self._look(grown))]
+        works = (lasting("polling", self._polling.run), lasting("looking at roots", partial(self._look, grown)))
+        self._tasks = [asyncio.ensure_future(work) for work in works]
 
     async def close(self) -> None:
         """Ends watching; what was read and is not recorded is told by the gap of the next run."""

@@ -233,16 +233,21 @@ class BoundSocket:
         if (astray := self._directory.astray()) is not None:
             raise astray
         listening = socket.socket(socket.AF_UNIX)
+        bound = False
         try:
             with contextlib.suppress(OSError):  # Linux makes it with this mode at once; the umask is all threads'
                 os.fchmod(listening.fileno(), _MODE)
             listening.bind(self.path)
+            bound = True
             listening.listen(1024)  # at once, so that nobody takes the socket for one that was left behind
             st = os.stat(self.path)
             if stat.S_IMODE(st.st_mode) != _MODE:
                 os.chmod(self.path, _MODE)
-        except OSError:
+        except BaseException:
             listening.close()
+            if bound:  # nobody will ever listen there, and what lies there is never replaced
+                with contextlib.suppress(OSError):
+                    os.unlink(self.path)
             raise
         self._identity = (st.st_dev, st.st_ino)
         return listening

@@ -27,6 +27,7 @@ from provd.ground import Ground
 from provd.handlers import Handlers
 from provd.hangup import Hangup
 from provd.inquiry import Inquiry
+from provd.lasting import lasting
 from provd.live import Live
 from provd.lockfile import BoundSocket
 from provd.logs import set_level
@@ -151,8 +152,13 @@ class Running:
             ending.push_async_callback(self._server.stop)
             ending.callback(self._stopping, tasks)
             self._live.start(self._grown)
-            works = (self._trimming.run(), self._self_check.run(), self._settle(), self._wait_for_holders())
-            tasks += [asyncio.ensure_future(work) for work in works]
+            works = {
+                "trimming": self._trimming.run,
+                "self-check": self._self_check.run,
+                "settling": self._settle,
+                "holders": self._actions.wait_for_holders,
+            }
+            tasks += [asyncio.ensure_future(lasting(name, work)) for name, work in works.items()]
             self._say_ready()
             await self._stop.wait()
 
@@ -173,7 +179,12 @@ class Running:
             if self._handlers.stopping:
                 anew.close()
                 return
-            self._servings.append(await self._server.start(anew))
+            try:
+                self._servings.append(await self._server.start(anew))
+            except BaseException:  # else whoever connects waits for ever, and the next SIGHUP finds a socket there
+                anew.close()
+                self._listening.remove()
+                raise
         except Exception as e:  # noqa: BLE001  whatever it was, the daemon goes on as it is
             log.error("the socket is gone and was not made anew", path=self._settings.socket, reason=str(e))  # noqa: TRY400
         else:
@@ -226,12 +237,6 @@ class Running:
         self._live.pace(settings.poll_seconds)
         self._trimming.limits(settings.max_records, settings.max_age)
         self._self_check.take_share(settings.self_check)
-
-    async def _wait_for_holders(self) -> None:
-        try:
-            await self._actions.wait_for_holders()
-        except errors.ProvdError as e:  # they stay open, and count as being written
-            log.warning("actions that were held when the daemon ended stay open", reason=str(e))
 
     async def _settle(self) -> None:
         """Removes the copy of a store that was migrated, once this run shows that it is not needed any more."""

@@ -7,7 +7,7 @@ begin makes its objects a gap, since the agent may go on all the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from provd.core.records import ActionEvent, Outcome
 from provd.core.verdict import Fault, Judgement, Judgements, Proof, Verdict
 from provd.inquiry import Findings, Inquiry, Unread, settle_again
 from provd.recorder import retries
+from provd.recorder.held import BARRIER, Held
 from provd.recorder.unwritten import Unwritten
 from provd.resolver import Resolver
 from provd.store import Store, Writer
@@ -37,8 +38,6 @@ GRACE: Final = 10.0
 """Seconds from the start on in which an action that was held before can be taken over."""
 NOBODY: Final = 0
 """The holder of what nobody holds: connections are numbered from 1 on."""
-_BARRIER: Final = 5.0
-"""Seconds for which a begin or an end waits for what happened before it to be recorded."""
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -94,6 +93,7 @@ class Actions:
         self._resolver = resolver
         self._clocks = clocks
         self.unwritten = Unwritten(store)
+        self._held = Held(store, watch)
         self.stopping = False
         """Whether connections close because the daemon ends: then what may be taken over waits for the next run."""
 
@@ -120,7 +120,7 @@ class Actions:
         begin = await self._request(asked, holder=holder, foreign=foreign)
         findings = Findings()
         if begin.paths:  # what happened before it began is not its doing
-            await self._watch.recorded(_BARRIER)
+            await self._watch.recorded(BARRIER)
         left = _ATTEMPTS
         while True:
             command = _Begin(begin, findings, self._clocks, last=left == 0)
@@ -166,7 +166,7 @@ class Actions:
     async def end(self, asked: params.ActionEnd) -> Any:
         """`action.end`; raises ActionUnknown."""
         outcome = Outcome(asked.outcome)
-        await self._watch.recorded(_BARRIER)  # what happened until now may be its doing
+        await self._watch.recorded(BARRIER)  # what happened until now may be its doing
         seq = await self._store.submit(lambda writer: end(writer, asked.id, outcome))
         return {"id": asked.id, "clock": self._clocks.token(seq)}
 
@@ -182,22 +182,13 @@ class Actions:
     def closed(self, holder: int) -> None:
         """A connection closed: what it holds has failed."""
         command = partial(part_held if self.stopping else end_held, holder=holder)
-        asyncio.ensure_future(self._let_go(holder, command)).add_done_callback(_ignore)
+        self._held.let_go(holder, command)
 
     async def wait_for_holders(self) -> None:
         """What was held when the daemon ended has failed, if nobody takes it over soon."""
-        if self._holds(NOBODY):
+        if self._held.holds(NOBODY):
             await asyncio.sleep(GRACE)
-            await self._let_go(NOBODY, partial(end_held, holder=NOBODY))
-
-    async def _let_go(self, holder: int, command: Callable[[Writer], None]) -> None:
-        if self._holds(holder):
-            await self._watch.recorded(_BARRIER)
-        await self._store.submit(command)
-
-    def _holds(self, holder: int) -> bool:
-        with self._store.view() as view:
-            return any(action.hold and action.holder == holder for action in view.actions())
+            await self._held.let_go(NOBODY, partial(end_held, holder=NOBODY))
 
 
 def method_of(asked: params.ActionBegin | params.ActionRecord) -> str:
@@ -219,12 +210,6 @@ def action_wire(action: OpenAction) -> dict[str, Any]:
 def _restless() -> Judgement:
     fault = Fault(Verdict.UNKNOWN, "moving", Proof.CONTENT, detail="it was put again each time it was judged")
     return Judgement(Verdict.UNKNOWN, "moving", Proof.CONTENT, None, (fault,))
-
-
-def _ignore(future: Any) -> None:
-    """Nobody waits for this answer."""
-    if not future.cancelled():
-        future.exception()
 
 
 class _Begin:

@@ -13,6 +13,7 @@ from typing import Final
 
 from provd.core import errors
 from provd.core.records import ALL, Gap
+from provd.lasting import lasting
 from provd.store import Store, Writer
 
 _MOST: Final = 256
@@ -73,7 +74,7 @@ class Owing:
         if len(self._owed) > self._most or self._every in self._owed:
             self._owed = {self._every: self._owed.get(self._every, reason)}
         if self._paying is None:
-            self._paying = asyncio.ensure_future(self._pay())
+            self._paying = asyncio.ensure_future(lasting("owing", self._pay))
 
     def hasten(self) -> None:
         """Somebody waits for it: tries now."""

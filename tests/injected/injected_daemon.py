@@ -1,9 +1,14 @@
 """provd in which each await and each call of the system or of LMDB is a place that can be told to fail.
 
 It runs in the daemon's process. Modules are rewritten as they are imported: `await x` becomes `await passing(site, x)`,
-and `os.stat(p)` becomes `calling(site, os.stat)(p)`. A site is called as `recorder/mutations.py:240:16`. Over
-the socket `$INJECTED_CONTROL` one line arms a site (`{"arm": SITE, "error": NAME, "nth": N}`), or asks what was passed
-(`{"passed": true}`); `$INJECTED_AT` (`SITE NAME`) arms one before anything is imported.
+and `os.stat(p)` becomes `calling(site, os.stat)(p)`. A site is called by the module, the function, what is called and
+its kind: `recorder/mutations.py:Pump._piece:self._notices:await`; `#2` is the second such call there.
+
+Over the socket `$INJECTED_CONTROL` one line arms a site (`{"arm": SITE, "error": NAME, "nth": N}`), has those that
+begin so fail some times (`{"also": {BEGINNING: [NAME, TIMES]}}`), or asks what was passed (`{"passed": true}`).
+`$INJECTED_AT` (`SITE NAME`) and `$INJECTED_ALSO` do so before anything is imported; `$INJECTED_QUICK`
+(`{MODULE: {CONSTANT: VALUE}}`) gives times that tests need not wait for. What was passed by the end lies in
+`$INJECTED_CONTROL.passed`; in the directory `$INJECTED_CACHE` rewritten modules are kept for the next daemon.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import errno
 import importlib.abc
 import importlib.machinery
 import json
+import marshal
 import os
 import socket
 import sys
@@ -61,22 +67,37 @@ ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
     "memory": lambda: MemoryError("injected"),
     "lmdb": lambda: lmdb.DiskError("injected"),
     "runtime": lambda: RuntimeError("injected"),
+    "full": lambda: lmdb.MapFullError("injected"),
+    "disk full": lambda: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+    "read-only": lambda: OSError(errno.EROFS, os.strerror(errno.EROFS)),
 }
 
 _state: dict[str, Any] = {"site": "", "error": "", "left": 0, "fired": False}
 _passed: Counter[str] = Counter()
 _known: set[str] = set()
+_also: dict[str, tuple[str, int]] = json.loads(os.environ.get("INJECTED_ALSO", "{}"))
+_quick: dict[str, dict[str, float]] = json.loads(os.environ.get("INJECTED_QUICK", "{}"))
 
 
 def visit(site: str) -> None:
     """A site is passed; raises what is armed there."""
     _passed[site] += 1
+    if _also:
+        _fail_also(site)
     if site == _state["site"] and _state["left"]:
         _state["left"] -= 1
         if not _state["left"]:
             _state["fired"] = True
             error = ERRORS[_state["error"]]()
             raise error
+
+
+def _fail_also(site: str) -> None:
+    for beginning, (error, times) in _also.items():
+        if site.startswith(beginning) and times > 0:
+            _also[beginning] = (error, times - 1)
+            failure = ERRORS[error]()
+            raise failure
 
 
 async def passing(site: str, awaited: Awaitable[Any]) -> Any:
@@ -100,17 +121,31 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, name: str, path: str) -> None:
         self._lmdb = name.startswith(_LMDB_MODULES)
         self._path = path
+        self._within: list[str] = []
+        self._named: Counter[str] = Counter()
+
+    def visit(self, node: ast.AST) -> Any:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            return super().visit(node)
+        self._within.append(node.name)
+        self.generic_visit(node)
+        self._within.pop()
+        return node
 
     def visit_Await(self, node: ast.Await) -> ast.AST:
+        awaited = node.value.func if isinstance(node.value, ast.Call) else node.value
+        what = ast.unparse(awaited)
         self.generic_visit(node)
-        node.value = self._call("injected_passing__", node, "await", node.value)
+        node.value = self._call("injected_passing__", what, "await", node.value)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        kind, what = self._kind(node.func), ast.unparse(node.func)
         self.generic_visit(node)
-        kind = self._kind(node.func)
         if kind:
-            node.func = self._call("injected_calling__", node, kind, node.func)
+            if what == "faults.point":
+                what = ast.unparse(node.args[0])
+            node.func = self._call("injected_calling__", what, kind, node.func)
         return node
 
     def _kind(self, function: ast.expr) -> str:
@@ -133,10 +168,13 @@ class _Rewriter(ast.NodeTransformer):
             return "lmdb"
         return ""
 
-    def _call(self, name: str, node: ast.expr, kind: str, inner: ast.expr) -> ast.expr:
-        name_of = f"{self._path}:{node.lineno}:{node.col_offset}:{kind}"
-        _known.add(name_of)
-        site = ast.Constant(name_of)
+    def _call(self, name: str, what: str, kind: str, inner: ast.expr) -> ast.expr:
+        where = f"{self._path}:{'.'.join(self._within)}:{''.join(what.replace(':', '').split())[:60]}"
+        self._named[where] += 1
+        number = self._named[where]
+        site_name = f"{where}{f'#{number}' if number > 1 else ''}:{kind}"
+        _known.add(site_name)
+        site = ast.Constant(site_name)
         made = ast.Call(ast.Name(name, ast.Load()), [site, inner], [])
         return ast.fix_missing_locations(ast.copy_location(made, inner))
 
@@ -150,11 +188,26 @@ class _Loader(importlib.machinery.SourceFileLoader):
         return code
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.get_filename(fullname)), self.get_filename(fullname))
+        """Rewritten once for all daemons of a run: that takes longer than all else of a start."""
+        kept = os.path.join(os.environ["INJECTED_CACHE"], fullname)
+        try:
+            with open(kept, "rb") as file:
+                sites, code = marshal.load(file)
+        except FileNotFoundError:
+            before = set(_known)
+            code = self.source_to_code(self.get_data(self.get_filename(fullname)), self.get_filename(fullname))
+            with open(f"{kept}.{os.getpid()}", "wb") as new:
+                marshal.dump((sorted(_known - before), code), new)
+            os.rename(new.name, kept)
+        else:
+            _known.update(sites)
+        rewritten: CodeType = code
+        return rewritten
 
     def exec_module(self, module: Any) -> None:
         vars(module).update(injected_passing__=passing, injected_calling__=calling)
         super().exec_module(module)
+        vars(module).update(_quick.get(module.__name__, {}))
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -190,6 +243,9 @@ def _told(asked: dict[str, Any]) -> Any:
         return dict(_passed)
     if "known" in asked:
         return sorted(_known)
+    if "also" in asked:
+        _also.update({beginning: (error, times) for beginning, (error, times) in asked["also"].items()})
+        return {}
     fired = _state["fired"]
     _state.update(site=asked["arm"], error=asked["error"], left=asked["nth"], fired=False)
     return fired
@@ -208,7 +264,11 @@ def main() -> int:
     _control(control)
     from provd.__main__ import run
 
-    return run()
+    try:
+        return run()
+    finally:
+        with open(f"{control}.passed", "w", encoding="utf-8") as file:
+            json.dump({"passed": dict(_passed), "known": sorted(_known), "fired": _state["fired"]}, file)
 
 
 if __name__ == "__main__":

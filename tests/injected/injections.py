@@ -1,8 +1,9 @@
 """`python -m tests.injected.injections [--sites N] [--seed S]`: each await and each call of the daemon fails once.
 
-A scene is played once to learn which sites it passes; then once for each of them and each error that it can raise.
-Sites that are passed while the daemon starts fail there. Prints what came of it. Exit status: 0, or 1 where an answer
-was false, a client waited for ever, something acknowledged was lost, or the log was silent.
+Each scene is played once to learn which sites it passes; then once for each of those that no scene before it passes,
+and each error that it can raise. Sites that are passed while the daemon starts or ends fail there. Prints what came of
+it. Exit status: 0, or 1 where an answer was false, a client waited for ever, something acknowledged was lost, or the
+log was silent. `--list` says of each site that nothing passes why (`injected_apart`); status 1 where that is not known.
 """
 
 from __future__ import annotations
@@ -11,17 +12,25 @@ import argparse
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
+import tempfile
 from collections import Counter
 from random import Random, SystemRandom
+from typing import TYPE_CHECKING, NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
-sys.path[:0] = [HERE, TESTS, os.path.dirname(TESTS)]
+sys.path[:0] = [HERE, TESTS, os.path.join(TESTS, "oracle"), os.path.dirname(TESTS)]
 
-from injected_scene import Fault, Injected, Scene  # noqa: E402
-from support import RpcError, StartError  # noqa: E402
+from injected_apart import unexplained  # noqa: E402
+from injected_scenes import SCENES  # noqa: E402
+from injected_trial import Trial  # noqa: E402
+from oracle_confined import enter, inside  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from injected_scene import Scene
 
 _ERRORS = {
     "os": ("os", "memory"),
@@ -31,150 +40,118 @@ _ERRORS = {
     "memory": ("memory",),
 }
 """What each kind of site can raise."""
+WHEN = ("start", "play", "stop")
 
 
-class Trial:
-    """Daemons that fail, one scene after the other."""
+class Failure(NamedTuple):
+    """What is to fail: in which scene, when, where, how, and how often the site is passed there."""
 
-    def __init__(self) -> None:
-        self.daemon = Injected()
-        self.counts: Counter[str] = Counter()
-        self.found: list[str] = []
-        self.known: list[str] = []
-        """All sites, passed or not."""
-        self._number = 0
-
-    def passed(self) -> tuple[dict[str, int], dict[str, int]]:
-        """How often each site is passed while it starts, and while a scene is played."""
-        self._up()
-        before = self.daemon.tell(passed=True)
-        scene = self._scene()
-        scene.play()
-        if scene.refused:
-            raise Fault(f"refused though nothing failed: {scene.refused}")
-        scene.end()
-        after = self.daemon.tell(passed=True)
-        self.known = self.daemon.tell(known=True)
-        self.daemon.stop()
-        return before, {
-            site: count - before.get(site, 0) for site, count in after.items() if count > before.get(site, 0)
-        }
-
-    def fail(self, site: str, error: str, nth: int) -> None:
-        """One scene while this fails."""
-        if not self.daemon.alive:
-            self._up()
-        where, scene = f"{site} {error} {nth}", None
-        try:
-            scene = self._scene()
-            self.daemon.arm(site, error, nth)
-            scene.play()
-            self.counts["fired" if self.daemon.disarm() else "not passed"] += 1
-            scene.end()
-            shutil.rmtree(scene.root)
-            self.counts.update(f"refused: {word}" for word in set(scene.refused))
-        except (ConnectionError, FileNotFoundError):
-            assert self.daemon.process is not None
-            try:
-                code = self.daemon.process.wait(60)
-            except subprocess.TimeoutExpired:
-                self.found.append(f"{where}: a connection ended, the daemon did not: {self.daemon.said()[-3000:]}")
-                self.daemon.kill9()
-                return
-            self.counts["ended of itself"] += 1
-            if code not in {0, 1, 2, 3, 4, 5, 69, 70, 74, 75}:
-                self.found.append(f"{where}: ended with {code}: {self.daemon.said()[-1500:]}")
-            self._again(where, scene)
-        except (Fault, TimeoutError, RpcError) as fault:
-            self.found.append(f"{where}: {type(fault).__name__} {fault}")
-            self.daemon.kill9()
-
-    def fail_start(self, site: str, error: str) -> None:
-        """One start while this fails: it ends with an error, or serves."""
-        if self.daemon.alive:
-            self.daemon.stop()
-        where, scene = f"start {site} {error}", None
-        try:
-            self.daemon.start(INJECTED_AT=f"{site} {error}")
-            with contextlib.suppress(RpcError):  # it failed there
-                self.daemon.scanned()
-            self.daemon.disarm()
-            self.daemon.scanned()
-            self.counts["started all the same"] += 1
-            scene = self._scene()
-            scene.play()
-            scene.end()
-        except StartError as ended:
-            self.counts[f"did not start: {ended.code}"] += 1
-            if ended.code < 0 or not ended.stderr.strip():
-                self.found.append(f"{where}: {ended}")
-            self._again(where, scene)
-        except (ConnectionError, FileNotFoundError):
-            self.counts["ended of itself"] += 1
-            self._again(where, scene)
-        except (AssertionError, Fault, TimeoutError, RpcError) as fault:
-            self.found.append(f"{where}: {type(fault).__name__} {fault}")
-            self.daemon.kill9()
-
-    def _again(self, where: str, scene: Scene | None) -> None:
-        """Another daemon has all that was acknowledged."""
-        try:
-            self._up()
-            if scene is not None:
-                scene.end()
-        except (AssertionError, Fault, TimeoutError, RpcError, StartError) as fault:
-            self.found.append(f"{where}, and a new start: {type(fault).__name__} {fault}")
-            if self.daemon.alive:
-                self.daemon.kill9()
-
-    def _up(self) -> None:
-        self.daemon.disconnect()
-        self.daemon.start().scanned()
-
-    def _scene(self) -> Scene:
-        self._number += 1
-        return Scene(self.daemon, self._number)
+    scene: int
+    when: str
+    site: str
+    error: str
+    times: int
 
 
 def main() -> int:
     """Runs; gives the exit status."""
     options = argparse.ArgumentParser(prog="python -m tests.injected.injections", description="each call fails once")
-    options.add_argument("--sites", type=int, help="as many of them, drawn at random (all)")
-    options.add_argument("--when", choices=("play", "start", "both"), default="both", help="(%(default)s)")
-    options.add_argument("--list", action="store_true", help="only name the sites that are never passed")
-    options.add_argument("--only", default="", help="those whose name has this")
+    options.add_argument("--sites", type=int, help="as many failures, drawn at random (all)")
+    options.add_argument("--when", choices=(*WHEN, "all"), default="all", help="(%(default)s)")
+    options.add_argument("--scenes", nargs="+", help="only these: " + " ".join(kind.__name__ for kind in SCENES))
+    options.add_argument("--after", nargs="+", default=[], help="not the sites that these scenes pass")
+    options.add_argument("--list", action="store_true", help="only play each scene, and name the sites never passed")
+    options.add_argument("--only", default="", help="the sites whose name has this")
+    options.add_argument("--part", default="1/1", help="of so many parts this one, as 2/5 (%(default)s)")
     options.add_argument("--seed", type=int, default=SystemRandom().randrange(1 << 32), help="else a random one")
     given = options.parse_args()
-    random, trial, out = Random(given.seed), Trial(), sys.stdout.write
-    told = done = 0
+    if not inside():
+        enter("tests.injected.injections", sys.argv[1:])
+    kinds = [kind for kind in SCENES if not given.scenes or kind.__name__ in {*given.scenes, *given.after}]
+    kinds = [kind for kind in kinds if inside() or not kind.mounts]
+    os.environ["INJECTED_CACHE"] = cache = tempfile.mkdtemp(prefix="provd-", dir="/tmp")
+    random, out = Random(given.seed), sys.stdout.write
+    run = Run(kinds, frozenset(given.after))
     try:
-        starting, playing = trial.passed()
+        run.learn()
+        out("; ".join(f"{len(run.passed[when])} sites passed in a {when}" for when in WHEN))
+        out(f"; {len(run.known)} known\n")
         if given.list:
-            out("".join(f"{site}\n" for site in trial.known if site not in playing and site not in starting))
-            return 0
-        plan = [(site, error, count) for site, count in playing.items() for error in _ERRORS[site.rpartition(":")[2]]]
-        plan += [(site, error, 0) for site in starting for error in _ERRORS[site.rpartition(":")[2]]]
-        when = {"play": (True,), "start": (False,), "both": (True, False)}[given.when]
-        plan = [each for each in plan if given.only in each[0] and (each[2] > 0) in when]
+            return _listed(run.known, run.never)
+        plan = [each for each in run.plan if given.only in each.site and given.when in {each.when, "all"}]
         if given.sites:
             plan = random.sample(plan, min(given.sites, len(plan)))
+            plan.sort(key=lambda each: each.scene)
+        part, parts = map(int, given.part.split("/"))
+        plan = plan[part - 1 :: parts]
+        out(f"{len(plan)} failures to come\n")
         with contextlib.suppress(KeyboardInterrupt):
-            for site, error, count in plan:
-                done += 1
-                if count:
-                    trial.fail(site, error, random.choice((1, 1, random.randint(1, count))))
-                else:
-                    trial.fail_start(site, error)
-                for each in trial.found[told:]:
-                    out(f"{each}\n")
-                    sys.stdout.flush()
-                told = len(trial.found)
+            run.fail(plan, random)
     finally:
-        trial.daemon.close()
-    out(f"{len(trial.known)} sites, {len(playing)} of them passed in a scene, {len(starting)} in a start; ")
-    out(f"{done} of {len(plan)} failures, seed {given.seed}\n")
-    out(", ".join(f"{name}: {count}" for name, count in sorted(trial.counts.items())) + "\n")
-    return 1 if trial.found else 0
+        run.close()
+        shutil.rmtree(cache, ignore_errors=True)
+    counts: Counter[str] = sum((trial.counts for trial in run.trials), Counter())
+    out(f"{len(run.never)} never passed; {run.done} of {len(plan)} failures, {run.found} findings, seed {given.seed}\n")
+    out(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())) + "\n")
+    return 1 if run.found else 0
+
+
+class Run:
+    """Scenes of some kinds. Of those `after` which others are to be failed no site is failed."""
+
+    def __init__(self, kinds: Sequence[type[Scene]], after: Collection[str]) -> None:
+        self.trials = [Trial(kind) for kind in kinds]
+        self.plan: list[Failure] = []
+        self.known: set[str] = set()
+        self.passed: dict[str, set[str]] = {when: set() for when in WHEN}
+        self.done = self.found = 0
+        self._after = after
+
+    @property
+    def never(self) -> set[str]:
+        """The sites that nothing passes."""
+        return self.known.difference(*self.passed.values())
+
+    def learn(self) -> None:
+        """Plays each scene, and plans the failures."""
+        for number, trial in enumerate(self.trials):
+            for when, sites in trial.passed().items():
+                new = {site: count for site, count in sites.items() if site not in self.passed[when]}
+                self.passed[when] |= new.keys()
+                if trial.kind.__name__ not in self._after:
+                    self.plan += [
+                        Failure(number, when, site, error, count)
+                        for site, count in new.items()
+                        for error in _ERRORS[site.rpartition(":")[2]]
+                    ]
+            self.known |= trial.known
+
+    def fail(self, plan: Sequence[Failure], random: Random) -> None:
+        """Has one after another fail, and prints what is found."""
+        for each in plan:
+            self.done += 1
+            trial = self.trials[each.scene]
+            trial.fail(each.when, each.site, each.error, random.choice((1, 1, random.randint(1, each.times))))
+            self.found += len(trial.found)
+            sys.stdout.write("".join(f"{found}\n" for found in trial.found))
+            trial.found.clear()
+            sys.stdout.flush()
+
+    def close(self) -> None:
+        """Ends all daemons."""
+        for trial in self.trials:
+            trial.close()
+
+
+def _listed(known: set[str], never: set[str]) -> int:
+    """Says why sites are never passed; 1 where nobody knows."""
+    why, unknown, gone = unexplained(known, never)
+    out = sys.stdout.write
+    for reason, sites in why.items():
+        out(f"{len(sites)}: {reason}\n" + "".join(f"    {site}\n" for site in sites))
+    out("".join(f"nothing passes it, and nobody says why: {site}\n" for site in unknown))
+    out("".join(f"it is explained, and is not there: {name}\n" for name in gone))
+    return 1 if unknown or gone else 0
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def test_what_a_connection_held_ends_with_it(desk: Desk) -> None:
         for name in ("x", "y"):
             await begin(desk, params.ActionBegin(writes=[f"object:{name}"], hold=True))
         damage(desk, "x")
-        await desk.actions._let_go(1, partial(end_held, holder=1))
+        await desk.actions._held.let_go(1, partial(end_held, holder=1))
         assert open_ones(desk) == []
         await put(desk, "x", "y")
         assert (await desk.found("x"))[0] == (await desk.found("y"))[0] == "fresh"

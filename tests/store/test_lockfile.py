@@ -349,3 +349,27 @@ def test_who_lost_the_lock_binds_no_socket(place: str, path: str) -> None:
     assert not os.path.lexists(path)
     made.socket.close()
     directory.release()
+
+
+@pytest.mark.parametrize("error", [OSError(5, "a fault"), MemoryError("a fault")])
+def test_a_socket_that_was_bound_and_fails_is_not_left_behind(
+    path: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    with bound(path) as made:
+        os.unlink(path)
+        looked = os.stat
+
+        def fails(at: Any, **others: Any) -> os.stat_result:
+            if at == path:
+                raise error
+            return looked(at, **others)
+
+        monkeypatch.setattr(os, "stat", fails)
+        with pytest.raises((errors.StoreUnusable, MemoryError)):
+            made.again()
+        monkeypatch.undo()
+        assert not os.path.lexists(path)
+        anew = made.again()
+        assert anew is not None
+        with anew:
+            assert connects(path)

@@ -1,0 +1,28 @@
+"""Work that goes on for as long as the daemon runs: where it ends by a fault, that is told and it is begun anew.
+
+Rule: nothing that is done beside the requests ends in silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+_PAUSE: Final = 1.0
+"""Seconds until work that failed is begun anew."""
+log = structlog.get_logger("daemon")
+
+
+async def lasting(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Does `work`, which may be begun at any time, until it ends of itself; it is told by this `name`."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("work beside the requests failed and is begun anew", work=name)
+        else:
+            return
+        await asyncio.sleep(_PAUSE)
