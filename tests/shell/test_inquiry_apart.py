@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from desk import Desk, run
@@ -14,6 +14,10 @@ from provd.core.verdict import Verdict
 from provd.recorder import entries as putting
 from provd.store import reads
 from provd.watching import Unwatched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
