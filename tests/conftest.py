@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from support import Daemon, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 # A shell's background job, or one behind nohup, has these ignored, and so would have all that the tests start.
@@ -19,6 +22,37 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# Where the environment says that no bytecode is written, each daemon and command would be compiled anew: a third of
+# all that it takes to start one. And each worker would compile all tests, at each run.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+_OWN_LIMIT: Final = 100
+_OWN_DAEMON: Final = 10
+"""How many other tests one takes as long as: one that has a time limit of its own, or a daemon."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The order is made below: pytest-xdist's begins with the files of most tests, and the longest have one."""
+    config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of several workers none gets a long file at the end, when the others have nothing left to do."""
+    if not hasattr(config, "workerinput"):
+        return
+    lengths: Counter[Path] = Counter()
+    for item in items:
+        lengths[item.path] += _length(item)
+    items.sort(key=lambda item: -lengths[item.path])
+
+
+def _length(item: pytest.Item) -> int:
+    if item.get_closest_marker("timeout"):
+        return _OWN_LIMIT
+    return _OWN_DAEMON if {"daemon", "make_daemon"} & set(getattr(item, "fixturenames", ())) else 1
 
 
 @pytest.fixture

@@ -146,30 +146,36 @@ def test_a_file_that_was_cut_short_is_told_and_what_it_has_is_taken(own: Workspa
 
 @pytest.mark.parametrize("said", [1, 3, 0, -1, "two", None])
 def test_a_file_that_says_of_more_or_fewer_lines_is_told_and_what_it_has_is_taken(
-    own: Workspace, said: int | str | None
+    module_daemon: Daemon, said: int | str | None
 ) -> None:
-    lines = [HEADER, line_of(1), "", line_of(2), json.dumps({"provd-export-end": said})]
-    done = provd(own.daemon, "import", "-", stdin="\n".join(lines).encode())
+    lines = [
+        HEADER,
+        line_of(1, scope=f"{said}"),
+        "",
+        line_of(2, scope=f"{said}"),
+        json.dumps({"provd-export-end": said}),
+    ]
+    done = provd(module_daemon, "import", "-", stdin="\n".join(lines).encode())
     assert (done.returncode, done.stdout[:8]) == (5, b"2 added,")
     assert b"lines" in done.stderr or b"cut short" in done.stderr
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"text\n", line_of(1).encode(), b"\xff", b"[]"])
-def test_what_is_no_export_is_refused_whole(own: Workspace, content: bytes) -> None:
-    done = provd(own.daemon, "import", "-", stdin=content)
+def test_what_is_no_export_is_refused_whole(module_daemon: Daemon, content: bytes) -> None:
+    done = provd(module_daemon, "import", "-", stdin=content)
     assert (done.returncode, done.stdout) == (5, b"")
     assert b"is no export of provd" in done.stderr
     assert b"next: " in done.stderr
 
 
-def test_a_file_of_a_newer_provd_is_refused_whole(own: Workspace) -> None:
-    done = provd(own.daemon, "import", "-", stdin=HEADER.replace("1", "2", 1).encode())
+def test_a_file_of_a_newer_provd_is_refused_whole(module_daemon: Daemon) -> None:
+    done = provd(module_daemon, "import", "-", stdin=HEADER.replace("1", "2", 1).encode())
     assert done.returncode == 5
     assert b"newer provd" in done.stderr
 
 
-def test_a_file_that_is_not_there_is_a_wrong_usage(own: Workspace) -> None:
-    done = provd(own.daemon, "import", "nowhere")
+def test_a_file_that_is_not_there_is_a_wrong_usage(module_daemon: Daemon) -> None:
+    done = provd(module_daemon, "import", "nowhere")
     assert done.returncode == 2
     assert b"cannot read nowhere" in done.stderr
 
@@ -188,9 +194,9 @@ def test_the_exported_root_may_be_another_directory(own: Workspace, make_daemon:
     assert b"--as-root needs an export of one root" in done.stderr
 
 
-def test_options_that_exclude_each_other_are_a_wrong_usage(own: Workspace) -> None:
-    assert provd(own.daemon, "export", "--all", "--scope", "s").returncode == 2
-    assert provd(own.daemon, "export", "--root", ".", "--scope", "s").returncode == 2
+def test_options_that_exclude_each_other_are_a_wrong_usage(module_daemon: Daemon) -> None:
+    assert provd(module_daemon, "export", "--all", "--scope", "s").returncode == 2
+    assert provd(module_daemon, "export", "--root", ".", "--scope", "s").returncode == 2
 
 
 def test_a_value_that_fills_a_line_goes_through(own: Workspace, other: Daemon) -> None:
