@@ -69,6 +69,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "watch/polling.py:Polling.scan_now:asyncio.wait",
         "watch/polling.py:Polling.settled",
     ),
+    "it comes after another fault": ("lockfile.py:BoundSocket._bind:os.unlink",),
     "it comes after a day": ("store/migrate.py:prove_in_time:store.submit",),
     "a seal that stands for another content (tests/shell/test_selfcheck), or a reader without seals": (
         "inquiry.py:Inquiry._read:self._workers.each",
@@ -76,12 +77,22 @@ APART: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 """How sites begin, by the reason."""
+MOUNTED: Final = (
+    "recorder/lister.py:_Flight._fly",
+    "recorder/looking.py:Looking._look_apart",
+    "showing.py:Showing.clock:asyncio.wait_for",
+)
+"""What only a scene passes that mounts something."""
 
 
-def unexplained(known: set[str], never: set[str]) -> tuple[dict[str, list[str]], list[str], list[str]]:
-    """Of sites that are never passed: those of each reason, those of none; and the names that explain nothing."""
-    reasons = {name: reason for reason, names in APART.items() for name in names}
-    why: dict[str, list[str]] = {reason: [] for reason in APART}
+def unexplained(known: set[str], never: set[str], *, mounts: bool) -> tuple[dict[str, list[str]], list[str], list[str]]:
+    """Of sites that are never passed: those of each reason, those of none; and the names that explain nothing.
+
+    `mounts` says whether something was mounted.
+    """
+    apart = APART if mounts else {**APART, "nothing may be mounted here": MOUNTED}
+    reasons = {name: reason for reason, names in apart.items() for name in names}
+    why: dict[str, list[str]] = {reason: [] for reason in apart}
     unknown = []
     for site in sorted(never):
         name = next((name for name in reasons if f"{site}:".startswith(f"{name}:")), None)

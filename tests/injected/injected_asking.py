@@ -9,14 +9,20 @@ from typing import Any, Final
 from injected_scene import BASE, Fault, Injected, Scene
 from support import HANG, MIB
 
-_WIDE: Final = 2001
-"""Dependencies that are judged in a thread."""
+_MANY: Final = 150
+"""Dependencies from which on threads think, here."""
+_WIDE: Final = 151
 _KEPT: Final = 1000
 """Records of the log that are kept."""
 
 
 class Asking(Scene):
     """Large questions, and those that rest on a clock."""
+
+    @classmethod
+    def daemon(cls) -> Injected:
+        many = {"provd.inquiry": {"_BIG": _MANY}, "provd.resolver": {"_MANY": _MANY}}
+        return Injected(quick={**many, "provd.recorder.entries": {"_MANY": _MANY}})
 
     def arrange(self) -> None:
         for number in range(140):

@@ -12,8 +12,6 @@ from typing import Any, Final
 from injected_scene import Fault, Injected, Scene
 from support import HANG, MIB
 
-_ROOTS: Final = 101
-"""Of which a manager is told in more than one go."""
 _LOOK_OFTEN: Final = {"provd.live": {"_LOOK_EVERY": 0.05}}
 
 
@@ -21,7 +19,7 @@ class Managed(Injected):
     """A daemon with a configuration, a log file that is full, and a service manager who waits for signs of life."""
 
     def __init__(self, **others: Any) -> None:
-        super().__init__(quick={**_LOOK_OFTEN, "provd.bulletin": {"_LATER": 0.05}}, **others)
+        super().__init__(quick={**_LOOK_OFTEN, "provd.bulletin": {"_LATER": 0.05, "_SLICE": 2}}, **others)
         self.config = os.path.join(self.home, "config.toml")
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         address = os.path.join(self.home, "manager")
@@ -30,7 +28,7 @@ class Managed(Injected):
         self.env |= {"PROVD_CONFIG": self.config, "NOTIFY_SOCKET": address, "WATCHDOG_USEC": "300000"}
         self.log_file = os.path.join(self.home, "said", "provd.log")
         self.args = ["--log-file", self.log_file]
-        self.many = [os.path.join(self.home, "roots", str(number)) for number in range(_ROOTS)]
+        self.many = [os.path.join(self.home, "roots", str(number)) for number in range(3)]
         for path in self.many:
             os.makedirs(path)
         self.configure(self.many)
