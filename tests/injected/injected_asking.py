@@ -9,14 +9,20 @@ from typing import Any, Final
 from injected_scene import BASE, Fault, Injected, Scene
 from support import HANG, MIB
 
-_WIDE: Final = 2001
-"""Dependencies that are judged in a thread."""
+_MANY: Final = 150
+"""Dependencies from which on threads think, here."""
+_WIDE: Final = 151
 _KEPT: Final = 1000
 """Records of the log that are kept."""
 
 
 class Asking(Scene):
     """Large questions, and those that rest on a clock."""
+
+    @classmethod
+    def daemon(cls) -> Injected:
+        many = {"provd.inquiry": {"_BIG": _MANY}, "provd.resolver": {"_MANY": _MANY}}
+        return Injected(quick={**many, "provd.recorder.entries": {"_MANY": _MANY}})
 
     def arrange(self) -> None:
         for number in range(140):
@@ -37,7 +43,7 @@ class Asking(Scene):
 
     def theme(self) -> None:
         for verify in ("auto", "log", "content"):
-            self.ask((*BASE, "wide", "files", "more", "linked", "large"), verify=verify)
+            self.ask(("wide", "files", "more", "linked", "large"), verify=verify)
         self.ask(("files", "same", "more"), revalidate=False)
         for _ in range(2):
             self.ask(("more", "files"))
@@ -62,6 +68,9 @@ class Asking(Scene):
         self.ask(("big",))
         with self._may_be_refused():
             self._put("big", value=[value] * 4, deps=same)
+        with self._may_be_refused():  # each file is sealed by now, and no answer on this one was given
+            self._put("sealed", deps=self.deps["more"], as_of="put")
+        self.ask(("sealed",))
         # Another value than stands, which rests on what is not there any more: what stands is judged before it goes.
         with self._may_be_refused():
             self._put("big", value="late", deps=[{"dep": "file:f", "digest": "absent"}])
@@ -82,8 +91,11 @@ class Asking(Scene):
         # What was written just before a clock is not shown by it; the next write is a touch.
         with self._may_be_refused():
             self._write("young", b"one")
+            self._write("younger/a/name", b"one")
             clock = self._rpc("log.clock")["clock"]
-            self._put("young", deps=["file:young"], fetched_at=clock)
+            self._put("young", deps=["file:young", "glob:younger/**/n*"], fetched_at=clock)
+            self._write("younger/a/other", b"two")
+            self._write("younger/a/name", b"two")
             self._write("young", b"two")
             told = self._rpc("entry.check", key="young", root=self.root)
             if told["verdict"] == "fresh":
@@ -130,17 +142,18 @@ class Carrying(Scene):
         lines = [line for line in told["entries"] if line["key"] in {*BASE}]
         self.request("entry.import", entries=lines, moved={"source": self.root, "to": far})
         # Another value under a key that stands: both are judged, in the scope of each.
-        others = [{**line, "value": "another", "made": None, "version": 7} for line in lines]
-        self.request("entry.import", entries=[self._without(line) for line in others])
+        others = [{**line, "value": "another", "made": _of_another_log(line["made"])} for line in lines]
+        self.request("entry.import", entries=others)
         self.request("entry.export", all=True)
         self.ask()
         for key in self.deps:
             self._versions.pop(key, None)  # what came may stand in its place, and says so itself
         self._versions.clear()
 
-    @staticmethod
-    def _without(line: dict[str, object]) -> dict[str, object]:
-        return {name: value for name, value in line.items() if value is not None}
+
+def _of_another_log(token: str) -> str:
+    name, _, rest = token.partition(":")
+    return f"{name}:{'0' * 16}:{rest.partition(':')[2]}"
 
 
 class Streaming(Scene):
@@ -156,6 +169,11 @@ class Streaming(Scene):
 
     def play(self) -> None:
         self._listen(entries=True)
+        with self._may_be_refused():  # a change of that file touches so many that they are told in pieces
+            deps, root = [{"dep": "file:f", "digest": "absent"}], self.root
+            sent = [self._rpc.send("entry.put", key=f"on it {n}", value=n, deps=deps, root=root) for n in range(200)]
+            for number in sent:
+                self._rpc.result(number)
         self._changes()
         self._fill()
         late = self._daemon.connect()
@@ -205,11 +223,14 @@ class Checking(Scene):
     def arrange(self) -> None:
         for number in range(140):
             self._write(f"many/{number}", b"%d" % number)
+        with open(os.path.join(self.root, "large"), "wb") as file:
+            file.truncate(17 * MIB)
         self._write("linked", b"by two names")
         self._other = os.path.join(self.elsewhere("d"), "linked")
         os.link(os.path.join(self.root, "linked"), self._other)
         self.deps |= {
             "set": ["tree:many"],
+            "large": ["file:large"],
             "sets": ["tree:many", "dir:many", "glob:many/1*", "file:kept"],
         }
 
@@ -219,7 +240,11 @@ class Checking(Scene):
         for _ in range(3):
             self.ask(("same", "set"))
             self.ask(("sets",))
-        self._write("many/7", b"another")
+        with self._may_be_refused():  # a change comes while the first one is still read
+            sent = [self._rpc.send("entry.check", key=key, root=self.root) for key in ("large", "large", "set")]
+            for number in sent:
+                self._rpc.result(number)
+            self._write("many/7", b"another")
         self.ask(("set", "sets"))
         self._write("many/7", b"7")
         self.ask(("set", "sets"))

@@ -68,8 +68,9 @@ ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
     "lmdb": lambda: lmdb.DiskError("injected"),
     "runtime": lambda: RuntimeError("injected"),
     "full": lambda: lmdb.MapFullError("injected"),
-    "disk full": lambda: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-    "read-only": lambda: OSError(errno.EROFS, os.strerror(errno.EROFS)),
+    "short write": lambda: lmdb.Error(os.strerror(errno.EIO)),
+    "disk full": lambda: lmdb.Error(os.strerror(errno.ENOSPC)),
+    "read-only": lambda: lmdb.Error(os.strerror(errno.EROFS)),
 }
 
 _state: dict[str, Any] = {"site": "", "error": "", "left": 0, "fired": False}

@@ -12,8 +12,6 @@ from typing import Any, Final
 from injected_scene import Fault, Injected, Scene
 from support import HANG, MIB
 
-_ROOTS: Final = 101
-"""Of which a manager is told in more than one go."""
 _LOOK_OFTEN: Final = {"provd.live": {"_LOOK_EVERY": 0.05}}
 
 
@@ -21,7 +19,7 @@ class Managed(Injected):
     """A daemon with a configuration, a log file that is full, and a service manager who waits for signs of life."""
 
     def __init__(self, **others: Any) -> None:
-        super().__init__(quick={**_LOOK_OFTEN, "provd.bulletin": {"_LATER": 0.05}}, **others)
+        super().__init__(quick={**_LOOK_OFTEN, "provd.bulletin": {"_LATER": 0.05, "_SLICE": 2}}, **others)
         self.config = os.path.join(self.home, "config.toml")
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         address = os.path.join(self.home, "manager")
@@ -30,7 +28,7 @@ class Managed(Injected):
         self.env |= {"PROVD_CONFIG": self.config, "NOTIFY_SOCKET": address, "WATCHDOG_USEC": "300000"}
         self.log_file = os.path.join(self.home, "said", "provd.log")
         self.args = ["--log-file", self.log_file]
-        self.many = [os.path.join(self.home, "roots", str(number)) for number in range(_ROOTS)]
+        self.many = [os.path.join(self.home, "roots", str(number)) for number in range(3)]
         for path in self.many:
             os.makedirs(path)
         self.configure(self.many)
@@ -98,6 +96,7 @@ class Managing(Scene):
         os.makedirs(new)
         daemon.configure([*daemon.many, new], "[watch]\npoll_seconds = 5.0")
         daemon.forget_what_was_told()
+        daemon.tell(also={"heartbeat.py:Heartbeat._tried:shown": ["runtime", 1]})
         os.chmod(os.path.join(daemon.state, "lock"), 0o600)  # the kernel tells of it, and it is still there
         assert daemon.process is not None
         os.unlink(daemon.socket)
@@ -147,12 +146,18 @@ class Polling(Scene):
     def theme(self) -> None:
         self.ask()
         self._listened()
-        self.request("log.clock")
+        with self._may_be_refused():  # two scans at once: the second one waits for the first
+            for number in [self._rpc.send("log.clock") for _ in range(2)]:
+                self._rpc.result(number)
         self.request("log.since", clock=self.clock, paths=[self.root])
         self.ask(verify="log")
         self.request("daemon.audit")
         self.request("root.list")
         super().theme()
+
+    def leave(self) -> None:
+        for _ in range(3):
+            self._rpc.send("log.clock")
 
     def _listened(self) -> None:
         """Waits until a change is told of which nobody asks: a round has found it."""
@@ -187,7 +192,6 @@ class Moving(Scene):
         return made
 
     def arrange(self) -> None:
-        self._write("big", b"1" * (2 * MIB))
         os.makedirs(os.path.join(self.root, ".git/inner"))
         os.makedirs(os.path.join(self.root, "shuffled/0/deep"))
 
@@ -203,8 +207,15 @@ class Moving(Scene):
         self._shuffle()
         self._root_away()
         self.request("daemon.audit", root=self.root)
-        self.request("root.remove", path=many)
+        link = os.path.join(self.root, "link")
+        os.symlink(many, link)
+        self.request("root.remove", path=link)
         self.ask()
+
+    def leave(self) -> None:
+        many = os.path.join(self._daemon.outside, "many")
+        for method, params in (("root.add", {"path": many}), ("daemon.audit", {}), ("log.clock", {})):
+            self._rpc.send(method, **params)
 
     def _unheard(self) -> None:
         """A burst, and a large file, of which nobody asks: who listens is told when they are at rest."""
@@ -259,15 +270,28 @@ class Moving(Scene):
                 raise Fault(f"{root} is {there}, and never {states}")
 
 
+class _Short(Injected):
+    """A daemon whose files may not be longer than a GiB."""
+
+    def command(self) -> list[str]:
+        return ["sh", "-c", 'ulimit -f 2097152; exec "$@"', "sh", *super().command()]
+
+
 class Failing(Scene):
     """A store that takes no writes for a while, is full for a while, and is opened anew."""
 
     @classmethod
     def daemon(cls) -> Injected:
-        return Injected(quick={**_LOOK_OFTEN})
+        return _Short(quick={**_LOOK_OFTEN, "provd.lasting": {"_PAUSE": 0.01}})
 
     def theme(self) -> None:
-        for error, times in (("full", 3), ("lmdb", 1), ("lmdb", 2)):
+        self._daemon.tell(also={"live.py:Live._look:asyncio.sleep": ["runtime", 1]})
+        held = self._daemon.connect()
+        with self._may_be_refused():
+            held("action.begin", writes=[f"{self._object}-held"], hold=True, root=self.root)
+            self._daemon.tell(also={"recorder/held.py:Held._let_go:self._store.submit": ["full", 1]})
+        held.close()
+        for error, times in (("full", 3), ("lmdb", 1), ("lmdb", 2), ("short write", 1)):
             self._daemon.tell(also={"store/commit.py:Store._attempt:'commit.before'": [error, times]})
             self._write("none", error.encode() * times)
             self._write("d/new", error.encode())
@@ -288,3 +312,10 @@ class Failing(Scene):
             self.ask()
         self.refused = [code for code in self.refused if not code.startswith("store.")]
         super().theme()
+
+    def afterwards(self) -> None:
+        """What nobody holds any more is ended in the end."""
+        deadline = time.monotonic() + HANG
+        while any(f"{self._object}-held" in action["writes"] for action in self._rpc("action.list")["actions"]):
+            if time.monotonic() > deadline:
+                raise Fault("an action that nobody holds any more is never ended")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import time
 from typing import Any
 
 from hung_mount import Hung
 from injected_scene import Fault, Injected, Scene
 from old_stores import bring, new_home
-from support import Daemon
+from support import HANG, Daemon
 
 
 class _Left(Injected):
@@ -70,6 +72,13 @@ class _Migrated(_Old):
         before = Daemon(home=self.home).start()
         before.stop()
         before.close()
+
+    def scanned(self) -> Daemon:
+        """Also waits until the copy is taken away, or it is said that it is kept."""
+        deadline = time.monotonic() + HANG
+        while os.path.lexists(os.path.join(self.state, "store.format-1")) and "is kept" not in self.said():
+            assert time.monotonic() < deadline, self.said()
+        return super().scanned()
 
 
 class Held(Scene):
@@ -139,6 +148,14 @@ class Unmade(Scene):
             return made
 
 
+class _Closing(Hung):
+    """One that is taken away at the end."""
+
+    def close(self) -> None:
+        """Takes it away."""
+        self.end()
+
+
 class Hanging(Scene):
     """A file system in the root that stops answering for a while."""
 
@@ -163,6 +180,10 @@ class Hanging(Scene):
         os.mkdir(late)
         self._hung = Hung(late, b"content")
         self.ask()
+        other = self.elsewhere("other")
+        self.request("log.clock")
+        with contextlib.closing(_Closing(os.path.join(other, "other"))):  # what was given before is spent
+            self.request("log.clock")
         self.request("root.add", path=late)
         self.request("log.clock")
         self.request("daemon.audit", root=self.root)

@@ -65,7 +65,7 @@ class Trial:
         where = f"{self.kind.__name__} {when} {site} {error} {nth}"
         {"start": self._fail_start, "play": self._fail_play, "stop": self._fail_stop}[when](where, site, error, nth)
 
-    def _fail_play(self, where: str, site: str, error: str, nth: int) -> None:
+    def _fail_play(self, where: str, site: str, error: str, nth: int, *, anew: bool = False) -> None:
         scene = None
         try:
             if not self.daemon.alive:
@@ -73,7 +73,14 @@ class Trial:
             scene = self._scene()
             self.daemon.arm(site, error, nth)
             scene.play()
-            self.counts["fired" if self.daemon.disarm() else "not passed"] += 1
+            fired = self.daemon.disarm()
+            if not fired and not anew:  # the first scene of a daemon may pass what no other does
+                scene.end()
+                scene.close()
+                self.daemon.stop()
+                self._fail_play(where, site, error, 1, anew=True)
+                return
+            self.counts["fired" if fired else "not passed"] += 1
             scene.end()
             scene.close()
             self.counts.update(f"refused: {word}" for word in set(scene.refused))

@@ -145,7 +145,7 @@ class Run:
 
 def _listed(known: set[str], never: set[str]) -> int:
     """Says why sites are never passed; 1 where nobody knows."""
-    why, unknown, gone = unexplained(known, never)
+    why, unknown, gone = unexplained(known, never, mounts=inside())
     out = sys.stdout.write
     for reason, sites in why.items():
         out(f"{len(sites)}: {reason}\n" + "".join(f"    {site}\n" for site in sites))
