@@ -76,7 +76,9 @@ def test_an_uninstall_whose_systemctl_was_killed_names_the_unit_that_stays(syste
     unit = f"{system}/provd@.service"
     told = "systemctl disable --now provd@ci.service failed: signal 9 ended it"
     assert refused.value.message == f"{told}; the unit stays: {unit}"
-    assert refused.value.hint.startswith("provd service uninstall --system --user ci  # again\nsystemctl disable --now ")
+    assert refused.value.hint.startswith(
+        "provd service uninstall --system --user ci  # again\nsystemctl disable --now "
+    )
     assert os.path.exists(unit)
 
 
