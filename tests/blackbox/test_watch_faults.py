@@ -8,38 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from asking import code, may_unshare
+from humble import humble
 from support import HANG, Daemon, Workspace, records_since, unwire
 from watching import below, eventually, gaps, mutations, paths_of, root_of, since, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-
-class Humble(Daemon):
-    """A daemon that may not look into what is closed for everybody; who tests may."""
-
-    def command(self) -> list[str]:
-        return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *super().command()]
-
-
-@pytest.fixture
-def humble() -> Iterator[Workspace]:
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("only root has something to take away from the daemon, with setpriv")
-    daemon = Humble()
-    try:
-        daemon.workspace().write("d/e/f", "1")
-        yield daemon.start().scanned().workspace()
-        assert "Traceback" not in daemon.said()
-    finally:
-        os.chmod(daemon.root, 0o755)
-        daemon.close()
+__all__ = ["humble"]
 
 
 def is_whole(ws: Workspace) -> bool:

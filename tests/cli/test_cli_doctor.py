@@ -103,25 +103,6 @@ def test_what_the_daemon_tells(doctor: Doctor, code: str, level: str, fields: Js
     assert following in found["next"]
 
 
-def test_code_that_was_replaced_under_the_daemon_by_the_same_version(doctor: Doctor) -> None:
-    doctor.tell(started_at="1000")
-
-    found = doctor.finding()
-
-    assert (found["code"], found["next"]) == ("version", "provd restart")
-    assert "newer than itself" in found["what"]
-
-
-def test_code_that_is_gone_from_under_the_daemon(doctor: Doctor) -> None:
-    doctor.tell(package="/else/where/provd")
-
-    found = doctor.finding()
-
-    assert (found["code"], found["next"]) == ("version", "provd restart")
-    assert "is gone" in found["what"]
-    assert "in /else/where/provd: it was installed again" in found["why"]
-
-
 def _root(**fields: Any) -> Json:
     return {"roots": [ROOT | fields]}
 

@@ -12,6 +12,7 @@ import pytest
 from doctoring import Doctor, doctor
 from fake_daemon import Hangup, Raw, Refusal, Silence, cli, fake
 
+import provd
 from provd import reach, refusals, services
 from provd.cli.commands.doctor import facts, keeping
 from provd.cli.commands.doctor.facts import Directory, Facts
@@ -338,3 +339,28 @@ def test_of_a_disk_that_takes_no_writes_only_that_is_said(doctor: Doctor, monkey
 
     assert found["code"] == "state.readonly"
     assert found["next"].startswith("findmnt -T /state  # ")
+
+
+# ---- the code
+
+
+def test_code_that_was_replaced_under_the_daemon_by_the_same_version(doctor: Doctor) -> None:
+    doctor.tell(started_at="1000")
+
+    found = doctor.finding()
+
+    assert (found["code"], found["next"]) == ("version", "provd restart")
+    assert "newer than itself" in found["what"]
+
+
+def test_code_that_is_gone_from_under_the_daemon(doctor: Doctor) -> None:
+    """As after `pip install -e .` where `pip install .` was before: the same version, and the old files are removed."""
+    doctor.tell(package="/else/where/provd")
+
+    found = doctor.finding()
+
+    assert found["code"] == "version"
+    assert "the files that the daemon (" in found["what"]
+    assert "are gone" in found["what"]
+    assert "nothing is left in /else/where/provd: " in found["why"]
+    assert found["next"] == f"provd restart  # takes what this command runs from, {os.path.dirname(provd.__file__)}"

@@ -5,17 +5,21 @@ Rule: a scenario asks a real daemon about real files, and says in its docstring 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
+
+import pytest
 
 _TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(_TESTS, "blackbox"), _TESTS]
 
 from asking import begin, code, one, sh  # noqa: E402
 from carrying import exported  # noqa: E402
-from support import Workspace, records_since  # noqa: E402
+from humble import humble  # noqa: E402
+from support import Daemon, Workspace, records_since  # noqa: E402
 from test_seals_blackbox import comes_to_be_sealed  # noqa: E402
-from test_watch_faults import Humble  # noqa: E402
 from test_watch_limits import Confined, may_confine  # noqa: E402
 from test_watch_moves import exchange  # noqa: E402
 from watching import (  # noqa: E402
@@ -32,7 +36,6 @@ from watching import (  # noqa: E402
 
 __all__ = [
     "Confined",
-    "Humble",
     "all_say",
     "begin",
     "code",
@@ -41,6 +44,7 @@ __all__ = [
     "exchange",
     "exported",
     "gaps",
+    "humble",
     "may_confine",
     "mutations",
     "never_fresh",
@@ -49,11 +53,26 @@ __all__ = [
     "position",
     "records_since",
     "root_of",
+    "sealing",
     "seals_hold",
     "sh",
     "since",
     "stopped",
 ]
+
+
+@contextlib.contextmanager
+def sealing() -> Iterator[Workspace]:
+    """The root of a daemon for many tests, where files can be sealed."""
+    daemon = Daemon()
+    try:
+        ws = daemon.start().scanned().workspace()
+        if not seals_hold(ws.root):
+            pytest.skip("nothing can be sealed here")
+        yield ws
+        assert "Traceback" not in daemon.said()
+    finally:
+        daemon.close()
 
 
 def never_fresh(ws: Workspace, *keys: str, by_log: bool = True) -> None:

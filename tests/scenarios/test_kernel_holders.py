@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from scening import all_say, comes_to_be_sealed, eventually, seals_hold
+from scening import all_say, comes_to_be_sealed, eventually, sealing, seals_hold
 from support import Daemon, Workspace
 from writing_ways import (
     CONTENT,
@@ -144,11 +144,7 @@ class Held:
 
 @pytest.fixture(scope="module")
 def held() -> Iterator[Held]:
-    daemon = Daemon()
-    try:
-        ws = daemon.start().scanned().workspace()
-        if not seals_hold(ws.root):
-            pytest.skip("nothing can be sealed here")
+    with sealing() as ws:
         held = Held(ws)
         try:
             held.rest()
@@ -157,9 +153,6 @@ def held() -> Iterator[Held]:
             for store, let_go in held.holding.values():  # those that no test has asked for
                 store()
                 let_go()
-        assert "Traceback" not in daemon.said()
-    finally:
-        daemon.close()
 
 
 @pytest.mark.parametrize("holder", HOLDERS)

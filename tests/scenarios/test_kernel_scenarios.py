@@ -13,8 +13,8 @@ import struct
 from collections.abc import Callable, Iterator
 
 import pytest
-from scening import all_say, comes_to_be_sealed, seals_hold
-from support import Daemon, Workspace
+from scening import all_say, comes_to_be_sealed, sealing
+from support import Workspace
 from writing_ways import (
     CONTENT,
     LIBC,
@@ -191,19 +191,12 @@ if MAY_LOOP:
 @pytest.fixture(scope="module")
 def sealed() -> Iterator[Workspace]:
     """A daemon with a file for each way, which all come to rest together."""
-    daemon = Daemon()
-    try:
-        ws = daemon.start().scanned().workspace()
-        if not seals_hold(ws.root):
-            pytest.skip("nothing can be sealed here")
+    with sealing() as ws:
         for number, way in enumerate(WAYS):
             ws.write(f"w{number}/f", CONTENT)
             ws.put(way, f"file:w{number}/f")
             ws.put(f"set: {way}", f"glob:w{number}/[f]")
         yield ws
-        assert "Traceback" not in daemon.said()
-    finally:
-        daemon.close()
 
 
 @pytest.mark.parametrize("way", WAYS)

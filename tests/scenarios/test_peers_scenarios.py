@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 
 import pytest
 from scening import (
     Confined,
-    Humble,
     all_say,
     comes_to_be_sealed,
     exchange,
+    humble,
     may_confine,
     never_fresh,
     position,
@@ -26,6 +25,8 @@ from scening import (
 from sealing_help import in_namespace, may_mount, mount
 from support import Daemon, Workspace
 from writing_ways import CONTENT, Mapping
+
+__all__ = ["humble"]
 
 ROUNDS = 100
 
@@ -259,19 +260,6 @@ def test_a_link_anywhere_on_the_way(watched: Workspace, change: str) -> None:
         all_say(watched, dep, "fresh")
     sh(watched, LINKS[change])
     never_fresh(watched, *deps)
-
-
-@pytest.fixture
-def humble() -> Iterator[Workspace]:
-    """A daemon that modes keep out, as they do an ordinary user."""
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("only root has something to take away from the daemon, with setpriv")
-    daemon = Humble()
-    try:
-        yield daemon.start().scanned().workspace()
-        assert "Traceback" not in daemon.said()
-    finally:
-        daemon.close()
 
 
 def test_what_may_not_be_read_is_neither_gone_nor_as_it_was(humble: Workspace) -> None:

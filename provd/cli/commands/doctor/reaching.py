@@ -118,9 +118,10 @@ def version(facts: Facts) -> Iterator[Result]:
     if told == facts.version:
         started = facts.answer.get("started_at")
         if facts.code_at is None:
-            package = output.name(facts.answer["package"])
-            why = f"nothing of it is left in {package}: it was installed again elsewhere, or removed"
-            yield warn("version", f"the code of the daemon ({told}) is gone", why, "provd restart")
+            package, here = output.name(facts.answer["package"]), output.printable(facts.package)
+            why = f"nothing is left in {package}: it was removed, or installed again in another way or place"
+            what = f"the files that the daemon ({told}) was started from are gone"
+            yield warn("version", what, why, f"provd restart  # takes what this command runs from, {here}")
         elif isinstance(started, str) and started.isdigit() and facts.code_at > int(started):
             why = "it was installed again meanwhile; the daemon goes on with what it was started with"
             yield warn("version", f"the code of the daemon is newer than itself ({told})", why, "provd restart")
