@@ -37,7 +37,7 @@ def of(error: object, path: str) -> Refusal | None:
         return Refusal(
             "failing",
             f"the disk of {path} fails: {_FAILS}",
-            f"sudo dmesg | tail -n 20  # what the system says of the disk; findmnt -T {quoted(path)} tells which",
+            f"findmnt -T {quoted(path)}  # which disk that is\nsudo dmesg | tail -n 20  # what the system says of it",
         )
     return None
 

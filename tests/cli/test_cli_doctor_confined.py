@@ -97,7 +97,7 @@ def test_with_almost_all_watches_used(confined: Confined) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_state_directory_that_cannot_be_written_or_made(home: Daemon, there: bool) -> None:
+def test_a_state_directory_on_what_is_mounted_to_be_read_only(home: Daemon, there: bool) -> None:
     target = home.state if there else os.path.join(home.home, "mounted")
     os.mkdir(target, 0o700)
     mount = ["unshare", "-Urm", "sh", "-c", f'mount -t tmpfs -o ro,mode=700 none {target} && exec "$@"', "sh"]
@@ -107,8 +107,9 @@ def test_a_state_directory_that_cannot_be_written_or_made(home: Daemon, there: b
 
     found = news(home, prefix=mount)
 
-    assert set(found) == {"socket.absent", "state.denied"}
-    assert ("cannot be written" if there else "cannot be made") in found["state.denied"]["what"]
+    assert set(found) == {"socket.absent", "state.readonly"}
+    assert "is read-only" in found["state.readonly"]["what"]
+    assert found["state.readonly"]["next"].startswith(f"findmnt -T {target}")
 
 
 def test_a_state_directory_on_a_small_disk(confined: Confined) -> None:

@@ -117,7 +117,8 @@ def is_shut_down(kind: str, home: bytes) -> None:
 def _says_failing(daemon: Daemon) -> None:
     (found,) = findings(daemon).items()
     assert found[0] == "state.failing"
-    assert found[1].startswith("sudo dmesg | tail -n 20  # ")
+    assert found[1].startswith("findmnt -T ")
+    assert "sudo dmesg | tail -n 20  # " in found[1]
 
 
 def ext4_is_shut_down(home: bytes) -> None:
