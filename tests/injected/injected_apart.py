@@ -44,6 +44,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "stream.py:_sender:os.write#2",
     ),
     "only where two things fall together, which no scene can choose": (
+        "heartbeat.py:Heartbeat._taken",
         "inquiry.py:Inquiry._judged_again",
         "inquiry.py:Inquiry.judge:self._judged_again",
         "recorder/entries.py:Entries._put:self._inquiry.reread",
