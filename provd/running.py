@@ -165,8 +165,10 @@ class Running:
     async def _hung_up(self) -> None:
         if self._tenure.over() is not None:
             return
-        await self._listen_again()
-        await self._reload()
+        try:
+            await self._listen_again()
+        finally:  # whatever became of the socket
+            await self._reload()
 
     async def _listen_again(self) -> None:
         """Makes the socket anew where its name is gone, as a cleaner of old files may take it."""

@@ -44,8 +44,10 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "stream.py:_sender:os.write#2",
     ),
     "only where two things fall together, which no scene can choose": (
+        "heartbeat.py:Heartbeat._taken",
         "inquiry.py:Inquiry._judged_again",
         "inquiry.py:Inquiry.judge:self._judged_again",
+        "recorder/actions.py:Actions.wait_for_holders:self._held.let_go",
         "recorder/entries.py:Entries._put:self._inquiry.reread",
         "recorder/hashing.py:Hashing._hash_apart:asyncio.sleep",
         "recorder/mutations.py:Pump._notices:asyncio.sleep",
@@ -63,6 +65,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "selfcheck.py:SelfCheck._is_explained:changed",
         "selfcheck.py:SelfCheck.look:self._is_explained",
         "server.py:Server.stop",
+        "shortcut.py:Shortcut.all_fresh:asyncio.sleep",
         "store/history.py:History._newest_matching:cursor.set_range#2",
         "store/rows.py:Rows.indexed",
         "subscriptions.py:Subscriptions._viewed:asyncio.sleep",
