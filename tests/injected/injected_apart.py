@@ -18,13 +18,15 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "reach.py:is_killed",
         "reach.py:lies_at",
         "reach.py:stat_of",
+        "refusals.py:met",
     ),
     "only tests call it": ("store/files.py:Files.count",),
     "what it needs is not made here: the clock of the machine that is set, a disk that answers nothing, another user": (
         "disk/epoch.py:Epoch._rearm",
         "disk/states.py:_open:os.open#2",
-        "farend.py:_is_outermost",
+        "farend.py:is_outermost",
         "lockfile.py:BoundSocket._bind:os.chmod",
+        "refusals.py:make_directory:os.stat",
         "store/commit.py:Store.waits_for_disk",
     ),
     "mounts that hang while somebody writes there, or that show one directory twice (tests/disk, tests/watch)": (
@@ -75,7 +77,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
     "it comes after another fault": ("lockfile.py:BoundSocket._bind:os.unlink",),
     "it comes after a day": ("store/migrate.py:prove_in_time:store.submit",),
     "a seal that stands for another content (tests/shell/test_selfcheck), or a reader without seals": (
-        "inquiry.py:Inquiry._read:self._workers.each",
+        "reader.py:Reader.stats:self._workers.each",
         "selfcheck.py:SelfCheck._is_explained:self._watch.recorded",
     ),
 }
