@@ -111,7 +111,7 @@ class Environment:
             onfile.read_anew(self._file)
             if _is_emptied(self.directory):
                 raise lmdb.InvalidError(f"{self._file} was emptied")
-            locktable.allocate(self.directory)
+            locktable.allocate(self.directory, anew=self._identity is None)
             self.env = self._open_map()
             locktable.detach(self.directory)
             try:

@@ -2,8 +2,12 @@
 
 Rule: where there is no room for a page that is stored into, SIGBUS kills the process. So its room is taken before it is
 mapped, on btrfs, which would write each page to a new place, it is marked as a file that stays where it is, and its
-pages are stored into once where that is an error and no signal. As soon as it is open its table lies in memory alone:
-nobody else opens the environment, and a file system that fails or has no room later ends no daemon by it.
+pages are stored into once where that is an error and no signal. As soon as it is open its table lies in memory alone,
+and a file system that has no room for it later ends no daemon by it.
+
+What the file says of the newest commit is then of the past, and whoever believed it would write over newer ones. So who
+holds the state directory begins the file anew, which has LMDB look into the data, whoever has the old one open; and
+while the environment is open the file is no table to anybody else, who gets an error instead.
 """
 
 from __future__ import annotations
@@ -29,14 +33,22 @@ _IN_PLACE: Final = 0x00800000
 _POPULATE_WRITE: Final = 23
 """MADV_POPULATE_WRITE, from Linux 5.14: faults as a store does, and fails where that would be killed."""
 _MAP_FIXED: Final = 0x10
+_MAGIC: Final = 8
+"""Bytes at the start by which LMDB knows a table, and which form it has."""
 
 
-def allocate(directory: str) -> None:
-    """Makes the lock file of the environment in a directory, where there is none, and tries its pages.
+def allocate(directory: str, *, anew: bool) -> None:
+    """Makes the lock file of the environment in a directory, where there is none or `anew`, and tries its pages.
 
-    Raises OSError where it cannot be stored into.
+    To be called with the state directory's lock held, while this process has the environment not open. Raises OSError
+    where there is none to be had that can be stored into.
     """
-    fd = ownfile.open_file(os.path.join(directory, NAME), os.O_RDWR | os.O_CREAT)
+    path = os.path.join(directory, NAME)
+    if anew:
+        ownfile.check(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    fd = ownfile.open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         size = os.fstat(fd).st_size
         if not size:
@@ -72,7 +84,8 @@ def _try(fd: int) -> None:
 def detach(directory: str) -> None:
     """Has the table of the environment there, which was just opened, lie in memory. No transaction may be open.
 
-    Where that cannot be done it stays in its file.
+    Where that cannot be done it stays in its file. That is never opened here: as the first descriptor of it that is
+    closed a process lets go of all its locks.
     """
     found = _mapped(os.path.join(directory, NAME))
     if found is None:
@@ -82,9 +95,10 @@ def detach(directory: str) -> None:
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
     table = ctypes.string_at(start, size)
+    ctypes.memset(start, 0, _MAGIC)
     flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _MAP_FIXED  # shared, as its mutexes are
-    if libc.mmap(start, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) == start:
-        ctypes.memmove(start, table, size)
+    libc.mmap(start, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    ctypes.memmove(start, table, size)  # also where it could not be had: then it is as it was
 
 
 def _mapped(path: str) -> tuple[int, int] | None:

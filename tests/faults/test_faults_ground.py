@@ -90,7 +90,9 @@ def is_shut_down(kind: str, home: bytes) -> None:
             ws.write("f", "one")
             version = ws.put("k", "file:f")["version"]
             device.lose_power("shutdown")
-            assert code(ws, "entry.put", key="k0", value=1, deps=[]) == UNUSABLE
+            with contextlib.nullcontext() if kind == "xfs" else contextlib.suppress(ConnectionError):
+                # on ext4 a record of the watcher may have met the end first
+                assert code(ws, "entry.put", key="k0", value=1, deps=[]) == UNUSABLE
             if kind == "xfs":
                 ws.write("f", "two")
                 assert ws.found("k") == ("dirty", "changed")

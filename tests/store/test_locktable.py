@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -79,3 +81,57 @@ def test_each_of_two_stores_of_a_process_has_a_table_of_its_own(store: Store, tm
             assert (one.meta(b"x"), two.meta(b"x")) == (b"2" * 1000, b"1" * 1000)
     finally:
         other.stop()
+
+
+_BESIDE = """
+import lmdb, sys
+environment = lmdb.open(sys.argv[1], readonly=True, max_dbs=64)
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def _beside(store: Store) -> Iterator[str]:
+    """Another process that has the environment open, or tries to: the last line that it says."""
+    command = [sys.executable, "-c", _BESIDE, store.environment.directory]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        yield said if said.startswith("open") else process.stdout.read()
+        process.communicate()
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3, 4])
+def test_who_has_it_open_from_before_takes_no_commit_away(tmp_path: os.PathLike[str], commits: int) -> None:
+    """Broken: the file says that an older commit is the newest, and is believed since LMDB is not alone: it is lost."""
+    first = Store(os.path.join(tmp_path, "store"))
+    first.stop()
+    with _beside(first) as said:
+        assert said == "open\n"
+        for number in range(commits):
+            again = Store(os.path.join(tmp_path, "store"))
+            again.run(_write(number))
+            again.stop()
+        last = Store(os.path.join(tmp_path, "store"))
+        with last.view() as view:
+            assert view.meta(b"x") == b"%d" % (commits - 1) * 1000
+        last.environment.reopen()
+        with last.view() as view:
+            assert view.meta(b"x") == b"%d" % (commits - 1) * 1000
+        last.stop()
+
+
+def test_nobody_opens_it_beside_the_daemon(store: Store) -> None:
+    """Broken: who believes the table in the file writes over the newest commits."""
+    store.run(_write(1))
+    with _beside(store) as said:
+        assert "InvalidError" in said
+    store.run(_write(2))
+    with store.view() as view:
+        assert view.meta(b"x") == b"2" * 1000
+    store.stop()
+    with _beside(store) as said:
+        assert said == "open\n"
