@@ -216,7 +216,8 @@ def test_killed_its_action_goes_on_over_the_end_of_the_daemon(own: RealCli, *, a
         _held_anew(own)
         assert _on_object(own, "during") == "dirty"
 
-        assert _go_alone(own, pipe)[-2:] == [("record", "done"), ("end", "failed")]
+        came_to = _go_alone(own, pipe)
+        assert came_to == [("begin", None), ("record", "done"), ("end", "failed")]  # it was open all the time
 
     assert _of_object(own, "during") == "dirty"
 

@@ -81,8 +81,9 @@ def soak(plan: Plan) -> int:
                 crashes.update({(kind, way): count for way, count in world.crashes.items()})
                 left -= min(left, world.crashes.total())
                 counts += world.counts
-                counts.update({name: n for name, n in world.run.tally.items() if name.startswith("by ")})
-                _add(table, world.run.table)
+                if world.began:
+                    counts.update({name: n for name, n in world.run.tally.items() if name.startswith("by ")})
+                    _add(table, world.run.table)
                 world.close()
     out = sys.stdout.write
     out(f"{table.text().partition(chr(10) + 'cells under')[0]}\n\n")

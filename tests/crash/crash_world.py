@@ -69,6 +69,7 @@ class World:
         self._down = threading.Event()
         self._begun = threading.Event()
         self._left = 0
+        self.began = False
         self._shelf: list[Any] = []
         self._next = self.random.choice(ground.ways[:-1]), ""
         self._seen: dict[str, tuple[tuple[int, ...], bytes]] = {}
@@ -81,6 +82,7 @@ class World:
         self.ground.sync()
         self.daemon.start().scanned()  # after the sync: its own files are durable by its own doing
         self.run = Run(self.daemon, self.place, self.seed, *_ENTRIES)
+        self.began = True
         rpc = self.run.rpcs[0]
         self._first = rpc("log.clock")["clock"]
         if self.trims:

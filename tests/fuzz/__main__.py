@@ -3,7 +3,7 @@
 Without a target all of them. Prints a line for each; stops at the first input that a target does not take, and keeps it
 in the corpus: with that the tests fail until it is mended. --atheris (`pip install atheris`) looks for inputs that
 reach new code: each target in a process of its own, all of them whatever comes of one. An input that takes longer than
-20 s and a process that grows are faults there too. With --keep N, up to N of the inputs that come further than those in
+20 s and a process that grows are faults too. With --keep N, up to N of the inputs that come further than those in
 the corpus are put into it, for each target. Exit status: 0, or 1 where an input was not taken.
 """
 
@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE), os.path.dirname(os.path.dirname(HERE))]
 
 from fuzz.guided import Fault, Plan, guided  # noqa: E402
-from fuzz.loop import CORPUS, Failed, keep, made, run  # noqa: E402
+from fuzz.loop import CORPUS, GROWTH, Failed, keep, made, run  # noqa: E402
 
 
 def main() -> int:
@@ -57,6 +57,9 @@ def main() -> int:
             f"{name:14}{ran.inputs:>11,} inputs {ran.seconds:8.1f} s, longest {ran.longest * 1000:7.1f} ms, "
             f"grew {ran.grew:6.1f} MiB"
         )
+        if ran.grew > GROWTH:
+            say(f"{name}: it grew by more than {GROWTH} MiB")
+            return 1
     say(f"{total:,} inputs")
     return 0
 

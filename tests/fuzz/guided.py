@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from fuzz.loop import CORPUS, keep, kept_in
+from fuzz.loop import CORPUS, GROWTH, PATIENCE, keep, kept_in
 from fuzz.mutator import MOST, WORDS
 from fuzz.reached import few
 from fuzz.under_atheris import TOLD
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from fuzz.targets import Target
 
 CHILD: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "under_atheris.py")
-PATIENCE: Final = 20
-"""Seconds that an input may take: other work of the machine is no fault."""
 MEMORY: Final = 512
 """MiB that the process may have in memory at any time: it begins with some 65."""
-GROWTH: Final = 64
-"""MiB by which it may grow. What libFuzzer itself keeps of inputs is in there."""
 _LINE: Final = re.compile(r"^#([0-9]+)\s+(INITED|DONE)\s+cov: ([0-9]+) .*?corp: ([0-9]+)/", re.MULTILINE)
 
 

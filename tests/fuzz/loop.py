@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import resource
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from fuzz.targets import Target
 
 CORPUS: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+PATIENCE: Final = 20
+"""Seconds that an input may take."""
+GROWTH: Final = 64
+"""MiB by which a process may grow."""
 
 
 class Failed(Exception):
@@ -73,17 +78,25 @@ def made(name: str, count: int, seed: int) -> Iterable[bytes]:
 def run(name: str, target: Target, data: Iterable[bytes]) -> Ran:
     """Gives each input to the target; raises Failed with the first that it does not take."""
     count, longest, began, before = 0, 0.0, time.monotonic(), 0.0
+    signal.signal(signal.SIGPROF, _too_long)
     for one in data:
         if count == 10_000:  # what is kept for good, caches among it, is there by now
             before = held()
         start = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
         try:
             target(one)
         except Exception as error:
             raise Failed(name, one) from error
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
         longest = max(longest, time.process_time() - start)
         count += 1
     return Ran(count, time.monotonic() - began, longest, held() - before if before else 0.0)
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"it takes more than {PATIENCE} s")
 
 
 def held() -> float:

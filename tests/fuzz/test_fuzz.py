@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz import loop
 from fuzz.loop import CORPUS, Failed, corpus, made, run
 from fuzz.mutator import MOST, WORDS, inputs
 from fuzz.targets import TARGETS
@@ -70,3 +71,14 @@ def test_an_input_that_is_not_taken_is_told() -> None:
     with pytest.raises(Failed, match="picky: b'xx'") as failed:
         run("picky", picky, [b"", b"xx", b"y"])
     assert failed.value.data == b"xx"
+
+
+def test_an_input_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(data: bytes) -> None:
+        while data:
+            pass
+
+    monkeypatch.setattr(loop, "PATIENCE", 0.05)
+    with pytest.raises(Failed) as failed:
+        run("endless", endless, [b"", b"x"])
+    assert (failed.value.data, type(failed.value.__cause__)) == (b"x", TimeoutError)

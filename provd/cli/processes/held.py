@@ -7,10 +7,12 @@ looked at the object again. What was declared is recorded in the end, or it is t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import select
 import signal
+import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -42,6 +44,7 @@ class Held:
         self._wake = os.pipe()
         self._thread: threading.Thread | None = None
         self._gone = False
+        self._shared: socket.socket | None = None
         self._deadline = 0.0
         self.begun: Json = client.begin(**self._params)
         self.ids: list[int] = [self.begun["id"]]
@@ -60,6 +63,10 @@ class Held:
             self._thread.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def share(self, end: socket.socket) -> None:
+        """Connections that are made from now on are open too for as long as somebody has the other end of this pair."""
+        self._shared = end
 
     def rest(self) -> None:
         """What was run has ended: there is one try more to reach a daemon.
@@ -91,6 +98,8 @@ class Held:
     def close(self) -> None:
         """Close the connection."""
         self.client.close()
+        if self._shared is not None:
+            self._shared.close()
         for descriptor in self._wake:
             os.close(descriptor)
 
@@ -138,6 +147,9 @@ class Held:
 
     def _hold(self, client: Client) -> None:
         """Holds it over `client` from now on; raises ProvdUnreachable, RpcError, and then that one is closed."""
+        if self._shared is not None:  # first, so that there is no moment at which it is held by us alone
+            with contextlib.suppress(OSError):  # the other end has gone
+                socket.send_fds(self._shared, [b"."], [client.fileno()])
         try:
             begun = self._begin(client)
         except BaseException:

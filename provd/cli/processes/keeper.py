@@ -2,13 +2,15 @@
 
 Rule: the keeper is a copy of us that is the command's parent and has the same connection open. The daemon ends the
 action where that closes, so it goes on until both are gone; who is left waits for the command. Else what a command
-writes after `exec` was killed would be an undeclared write.
+writes after `exec` was killed would be an undeclared write. A connection that we make later lies in a pair of sockets
+whose other end the keeper has: nobody takes it out, and it is open until that end is gone.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
@@ -32,11 +34,15 @@ def run(command: Sequence[str], held: Held, *, wait: bool) -> int:
         stream.flush()  # else both would write what waits there
     alive, ours = os.pipe()
     told, tells = os.pipe()
+    kept, shared = socket.socketpair()
     with child.blocked() as mask:
         us, pid = os.getpid(), os.fork()
         if not pid:
             os.close(ours)
+            shared.close()
             _keep(command, held, mask, us, alive, tells, wait=wait)
+        kept.close()
+        held.share(shared)
         held.watch()
         code = child.wait_for(pid)
         if code < 0:
