@@ -12,12 +12,14 @@ from typing import Final
 import structlog
 
 _PAUSE: Final = 1.0
-"""Seconds until work that failed is begun anew."""
+_LONGEST: Final = 300.0
+"""Seconds until work that failed is begun anew, at first and at most: it may fail each time, and is told each time."""
 log = structlog.get_logger("daemon")
 
 
 async def lasting(name: str, work: Callable[[], Awaitable[None]]) -> None:
     """Does `work`, which may be begun at any time, until it ends of itself; it is told by this `name`."""
+    pause = _PAUSE
     while True:
         try:
             await work()
@@ -25,4 +27,5 @@ async def lasting(name: str, work: Callable[[], Awaitable[None]]) -> None:
             log.exception("work beside the requests failed and is begun anew", work=name)
         else:
             return
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST)

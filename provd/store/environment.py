@@ -233,7 +233,10 @@ class Environment:
                 return None
         except OSError as e:
             if refusals.of(e, self.directory) is not None:  # nothing says that it went
-                return unusable(e, self.directory)
+                told = unusable(e, self.directory)
+                if written:
+                    told.message += "; the change is written, and counts if the file can be read again"
+                return told
             became = "it was removed or moved" if isinstance(e, FileNotFoundError) else e.strerror or str(e)
         what = "nothing was changed"
         if written:

@@ -77,8 +77,12 @@ def _try(fd: int) -> None:
         try:
             mapping.madvise(_POPULATE_WRITE)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # an older kernel
-                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), NAME) from error
+            if error.errno == errno.EINVAL:  # an older kernel
+                return
+            if error.errno != errno.EFAULT:
+                raise
+            os.pwrite(fd, os.pread(fd, 1, 0), 0)  # raises what is the matter, where a write meets it too
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), NAME) from error
 
 
 def detach(directory: str) -> None:

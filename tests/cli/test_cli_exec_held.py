@@ -222,6 +222,42 @@ def test_killed_its_action_goes_on_over_the_end_of_the_daemon(own: RealCli, *, a
     assert _of_object(own, "during") == "dirty"
 
 
+_NOT_TOLD: Final = """
+import os, signal
+from provd.cli.processes import child
+told, child._next_signal = child._next_signal, lambda: (signal.SIGTERM, True, None)
+with child.blocked() as mask:
+    pid = child.start(["tail", "-f", "/dev/null"], mask)
+    handed = os.kill
+    def kill(*given):
+        child._next_signal = told
+        handed(*given)
+    os.kill = kill
+    print(child.wait_for(pid, sender=os.getppid()))
+"""
+
+
+def test_a_signal_is_handed_on_where_nobody_tells_who_sent_it(cli: RealCli) -> None:
+    """As on a Mac. Broken: exec can be ended there, and its command never hears of it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _NOT_TOLD],
+        stdin=subprocess.PIPE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG,
+    )
+    assert (done.stdout, done.stderr) == (f"{-signal.SIGTERM}\n", "")
+
+
+def test_a_name_that_is_longer_than_a_pipe_is_refused(cli: RealCli) -> None:
+    """Broken: the keeper waits for ever until somebody reads what it says, and exec for the keeper."""
+    got = cli.process("exec", "--", "a" * 100_000, code=126)
+
+    assert "a" * 100 in got.err
+    assert "Traceback" not in got.err
+
+
 def _held_anew(cli: RealCli) -> None:
     """Waits until who holds the action holds it over a connection to the daemon of now."""
     deadline = time.monotonic() + HANG

@@ -27,6 +27,8 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "farend.py:is_outermost",
         "lockfile.py:BoundSocket._bind:os.chmod",
         "refusals.py:make_directory:os.stat",
+        "store/locktable.py:_try:os.pread",
+        "store/locktable.py:_try:os.pwrite",
         "store/commit.py:Store.waits_for_disk",
     ),
     "mounts that hang while somebody writes there, or that show one directory twice (tests/disk, tests/watch)": (

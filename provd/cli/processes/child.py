@@ -104,7 +104,7 @@ def wait_for(pid: int, *, for_all: bool = False, sender: int | None = None) -> i
             return code
         if number == signal.SIGCHLD or not alone:
             continue
-        if sender in {None, by} or os.getpgid(pid) != os.getpgrp():
+        if sender is None or by in {None, sender} or os.getpgid(pid) != os.getpgrp():
             os.kill(pid, number)  # it is not waited for yet, so the number is still its own
 
 

@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 import traceback
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from provd import codes
 from provd.cli.processes import child, orphans
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provd.cli.processes.held import Held
+
+_WORDS: Final = 500
+"""Characters of a refusal: as JSON they have room in the shortest pipe, which nobody reads from yet."""
 
 
 def run(command: Sequence[str], held: Held, *, wait: bool) -> int:
@@ -36,7 +39,7 @@ def run(command: Sequence[str], held: Held, *, wait: bool) -> int:
     told, tells = os.pipe()
     kept, shared = socket.socketpair()
     with child.blocked() as mask:
-        us, pid = os.getpid(), os.fork()
+        us, pid = os.getpid(), _forked()
         if not pid:
             os.close(ours)
             shared.close()
@@ -54,6 +57,13 @@ def run(command: Sequence[str], held: Held, *, wait: bool) -> int:
         if said := file.read():
             raise child.NotStarted(*json.loads(said))
     return child.shell_code(code)
+
+
+def _forked() -> int:
+    try:
+        return os.fork()
+    except OSError as error:
+        raise child.NotStarted(f"no process can be started: {error.strerror}", codes.REFUSED) from error
 
 
 def _keep(
@@ -75,7 +85,7 @@ def _keep(
         code = child.shell_code(child.wait_for(pid, for_all=wait, sender=parent))
     except child.NotStarted as error:
         code = error.code
-        os.write(tells, json.dumps([str(error), error.code]).encode())
+        os.write(tells, json.dumps([str(error)[:_WORDS], error.code]).encode())
     except BaseException:  # noqa: BLE001  nobody else would tell of it
         traceback.print_exc()
     finally:
