@@ -6,6 +6,7 @@ Rule: nothing that is done beside the requests ends in silence.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -24,8 +25,15 @@ async def lasting(name: str, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except Exception:
-            log.exception("work beside the requests failed and is begun anew", work=name)
+            with contextlib.suppress(Exception):  # whatever can be said of it
+                log.exception("work beside the requests failed and is begun anew", work=name)
         else:
             return
-        await asyncio.sleep(pause)
+        await rested(pause)
         pause = min(2 * pause, _LONGEST)
+
+
+async def rested(seconds: float) -> None:
+    """Waits before something is tried again. A fault in that is no reason not to."""
+    with contextlib.suppress(Exception):
+        await asyncio.sleep(seconds)

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from provd.lasting import rested
 from provd.store import Store, Writer
 from provd.watching import Watching
 
@@ -53,7 +54,7 @@ class Held:
             except Exception as e:  # noqa: BLE001  nobody waits for it
                 if pause == _AGAIN:
                     log.warning("actions that nobody holds any more are not ended yet", reason=repr(e))
-                await asyncio.sleep(pause)
+                await rested(pause)
                 pause = min(2 * pause, _LONGEST)
             else:
                 return

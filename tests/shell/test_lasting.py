@@ -47,6 +47,26 @@ def test_work_that_fails_is_told_and_begun_anew() -> None:
     assert [(one["log_level"], one["work"], one["exc_info"]) for one in told] == [("error", "trimming", True)] * 2
 
 
+def test_a_fault_while_it_waits_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [RuntimeError("first"), MemoryError("second")]
+
+    async def work() -> None:
+        if left:
+            raise left.pop(0)
+
+    async def failing(_seconds: float) -> None:
+        raise RuntimeError("a fault")
+
+    async def until_it_ends() -> None:
+        async with asyncio.timeout(HANG):
+            with monkeypatch.context() as patched:
+                patched.setattr(asyncio, "sleep", failing)
+                await lasting("trimming", work)
+
+    asyncio.run(until_it_ends())
+    assert left == []
+
+
 def test_work_that_is_cancelled_ends() -> None:
     async def cancelled() -> None:
         task = asyncio.ensure_future(lasting("for ever", asyncio.Event().wait))  # type: ignore[arg-type]
