@@ -51,8 +51,11 @@ _collector: Final = _Collector()
 
 
 @contextlib.contextmanager
-def resting() -> Iterator[None]:
-    """While this is entered the collector rests; to be used in the event loop's thread only."""
+def resting(*, when: bool = True) -> Iterator[None]:
+    """While this is entered the collector rests, `when` so much is made; in the event loop's thread only."""
+    if not when:
+        yield
+        return
     _collector.rest()
     try:
         yield

@@ -7,7 +7,6 @@ is all judged again, at most three times.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar, TypeVarTuple
 
@@ -124,7 +123,7 @@ class Inquiry:
         late: bool,
     ) -> Answer:
         first = await self._snapshot(targets, question, {}, many=many, late=late)
-        with garbage.resting() if _is_big(first[0]) else contextlib.nullcontext():
+        with garbage.resting(when=_is_big(first[0])):
             return await self._held(first, targets, question, deadline, many=many, late=late)
 
     async def _held(

@@ -249,7 +249,7 @@ class Connection(asyncio.Protocol):
             await self._answer(request, size)
 
     async def _answer(self, request: Request, size: int) -> None:
-        with garbage.resting() if size > _MANY else contextlib.nullcontext():
+        with garbage.resting(when=size > _MANY):
             line = await self._line(request)
         if line:
             faults.point("answer.before")
