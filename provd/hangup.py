@@ -41,9 +41,15 @@ class Hangup:
             return
         if self._bound:
             asyncio.get_running_loop().call_later(_LATER, self._end)
-        task = asyncio.ensure_future(self._reload())
+        task = asyncio.ensure_future(self._heed())
         self._reloads.add(task)  # the loop itself keeps no task alive
         task.add_done_callback(self._reloads.discard)
+
+    async def _heed(self) -> None:
+        try:
+            await self._reload()
+        except Exception:
+            log.exception("the signal was not heeded, all stays as it was", next="send SIGHUP again")
 
     def _end(self) -> bool:
         """Ends the daemon where its terminal is gone; whether it does."""

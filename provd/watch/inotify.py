@@ -44,17 +44,17 @@ class InotifyWatcher:
         self._kernel = sys.Kernel() if kernel is None else kernel
         self._table = MountTable() if table is None else table
         self._roots: dict[bytes, Root] = {}
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._awake = False
         self._fresh = False
-        self._epoll = select.epoll()
-        self._epoll.register(self._wake, select.EPOLLIN)
-        self._fd = -1
+        self._fd = self._wake = -1
         self._before = 0
         try:
+            self._epoll = select.epoll()
+            self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self._epoll.register(self._wake, select.EPOLLIN)
             self._begin()
-        except OSError:
-            self.close()
+        except BaseException:
+            self._let_go()
             raise
 
     def _begin(self) -> None:
@@ -191,8 +191,11 @@ class InotifyWatcher:
 
     def close(self) -> None:
         """Lets go of all descriptors."""
-        self._table.close()
         self._epoll.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._table.close()
         for fd in (self._fd, self._wake):
             if fd >= 0:
                 os.close(fd)

@@ -86,7 +86,8 @@ def parse(mountinfo: Iterable[bytes]) -> MountPoints:
 class MountTable:
     """The table, and whether the kernel says that it changed.
 
-    A descriptor of mountinfo tells of a change once, so who waits in a loop and who asks have one each.
+    A descriptor of mountinfo tells of a change once, so who waits in a loop and who asks have one each. Making one
+    raises OSError where the system has the table and gives no descriptor: it would have changed at each look.
     """
 
     def __init__(self, path: bytes | str = _TABLE) -> None:
@@ -94,15 +95,23 @@ class MountTable:
         self._changed = False
         self._fd = self._other = self._waiting = -1
         if hasattr(select, "epoll"):
-            with contextlib.suppress(OSError):  # no proc, or no descriptor left: then it is read at each look
+            with contextlib.suppress(FileNotFoundError, PermissionError):  # no proc: then it is read at each look
                 self._other = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                self._epoll = select.epoll()
-                self._epoll.register(self._other, select.EPOLLPRI | select.EPOLLERR)
-                self._waiting = self._epoll.fileno()
-                self._poll = select.poll()
-                self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                self._poll.register(self._fd, select.POLLPRI)
+            if self._other >= 0:
+                self._listen()
         self.current = MountPoints.now(path)
+
+    def _listen(self) -> None:
+        try:
+            self._epoll = select.epoll()
+            self._epoll.register(self._other, select.EPOLLPRI | select.EPOLLERR)
+            self._waiting = self._epoll.fileno()
+            self._poll = select.poll()
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._poll.register(self._fd, select.POLLPRI)
+        except BaseException:
+            self.close()
+            raise
 
     def fileno(self) -> int:
         """A descriptor that becomes readable once after a change; -1 where there is none."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from by_log import desk, watch
 from desk import Desk, Scripted, run
 
 from provd.core import params
+from provd.core.clock import parse
 from provd.core.records import Actor, DigestState, Hashed, Mutation, MutationKind
 from provd.watch.base import Uncovered
 
@@ -61,6 +64,33 @@ def test_in_a_burst_a_record_that_may_change_the_verdict_is_waited_for(desk: Des
         told = await desk.check("k")
 
         assert (told["verdict"], told["why"]) == ("dirty", "touched")
+
+    run(desk, work)
+
+
+def test_a_clock_lies_after_all_that_anybody_was_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: whoever sees an action end, then takes a clock, then reads, is told that the end came after."""
+    told, committed, go_on = desk.store._tell, threading.Event(), threading.Event()
+
+    def later(*given: Any) -> None:
+        committed.set()
+        assert go_on.wait(30)
+        told(*given)
+
+    async def work() -> None:
+        monkeypatch.setattr(desk.store, "_tell", later)
+        logged = asyncio.ensure_future(desk.log(desk.mutation("f")))
+        await asyncio.to_thread(committed.wait, 30)
+        with desk.store.view() as view:
+            shown = view.head()
+        assert shown > desk.store.head
+
+        clock = asyncio.ensure_future(desk.clock())
+        await asyncio.sleep(0)
+        go_on.set()
+
+        assert parse(await clock).position >= shown
+        await logged
 
     run(desk, work)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inotify_driving import Mirror, add, directories, disk, drain, mkdir, nothing_ignored, of, touched, watching, write
@@ -306,6 +308,32 @@ def test_without_a_descriptor_making_a_watcher_fails_and_leaks_none() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+@pytest.mark.parametrize("nth", range(4))
+@pytest.mark.parametrize("call", ["epoll", "poll", "open", "eventfd"])
+def test_a_watcher_that_the_system_gives_no_descriptor_for_is_not_made_at_all(
+    monkeypatch: pytest.MonkeyPatch, call: str, nth: int
+) -> None:
+    """One without its mount table would take each look for a change, and never be complete."""
+    module: Any = select if call in {"epoll", "poll"} else os
+    real, calls = getattr(module, call), iter(range(9))
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == nth:
+            raise OSError(errno.EMFILE, "too many")
+        return real(*args, **kwargs)
+
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, call, failing)
+        try:
+            InotifyWatcher().close()
+        except OSError as e:
+            assert e.errno == errno.EMFILE  # noqa: PT017
+        else:
+            assert next(calls) <= nth  # it does not call so often
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_a_watcher_leaves_no_descriptors(root: bytes) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with watching(root) as watcher:
@@ -315,8 +343,6 @@ def test_a_watcher_leaves_no_descriptors(root: bytes) -> None:
 
 
 def test_work_that_no_event_calls_for_makes_the_descriptor_readable(root: bytes) -> None:
-    import select
-
     with watching(root) as watcher:
         poll = select.poll()
         poll.register(watcher.fileno(), select.POLLIN)
