@@ -22,7 +22,7 @@ class Peer:
         self.pid = pid
         self.uid = uid
         self._places = f"/proc/{pid}/ns/mnt", f"/proc/{pid}/root"
-        self._foreign = self._look(ended=True)
+        self._foreign = True  # until it is looked at
 
     @property
     def foreign(self) -> bool:
@@ -78,5 +78,7 @@ def can_tell() -> bool:
 
 
 def peer_of(sock: socket.socket) -> Peer:
-    """Who is at the other end of a Unix socket."""
-    return Peer(*farend.who(sock))
+    """Who is at the other end of a Unix socket, looked at for the first time."""
+    peer = Peer(*farend.who(sock))
+    _ = peer.foreign
+    return peer

@@ -89,7 +89,15 @@ class Server:
         open_now = descriptors()
         room = open_now["limit"] - open_now.get("used", 0) - _KEPT
         self.most = min(MAX_CONNECTIONS, max(_LEAST, room))
-        return await loop.create_unix_server(lambda: Connection(self), sock=listening, backlog=MAX_CONNECTIONS)
+        return await loop.create_unix_server(self._connection, sock=listening, backlog=MAX_CONNECTIONS)
+
+    def _connection(self) -> asyncio.Protocol:
+        """What serves who connects. Raises nothing: the loop would never listen again."""
+        try:
+            return Connection(self)
+        except Exception:
+            log.exception("who connected cannot be served")
+            return _Unserved()
 
     async def stop(self) -> None:
         """Lets what is in work be answered, for a moment, and closes all connections."""
@@ -100,6 +108,13 @@ class Server:
                     await asyncio.wait(tasks)  # what waits is begun when they are done
         for connection in list(self.connections):
             connection.close()
+
+
+class _Unserved(asyncio.Protocol):
+    """One client who is hung up on."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
 
 
 class Connection(asyncio.Protocol):

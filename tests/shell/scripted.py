@@ -116,7 +116,9 @@ class Client:
             await self.writer.wait_closed()
 
 
-def check(body: Callable[[Service], Awaitable[None]]) -> None:
+def check(
+    body: Callable[[Service], Awaitable[None]], new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> None:
     """Runs `body` against a new service; nothing may be left to the loop's own complaints."""
     complaints: list[dict[str, Any]] = []
 
@@ -143,6 +145,7 @@ def check(body: Callable[[Service], Awaitable[None]]) -> None:
         async with service() as one:
             await body(one)
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
     gc.collect()  # a task whose failure nobody took complains when it goes
     assert complaints == []
