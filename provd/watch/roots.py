@@ -48,12 +48,17 @@ class Roots(Places):
     def identify(self, root: Root) -> None:
         """Takes the directory that stands at the root's path now for the root."""
         root.mount = self.mounts.holding(root.path)
+        root.dev = root.ino = -1
+        root.seen = False
         try:
             found = os.lstat(root.path)
-        except OSError:
-            root.dev = root.ino = -1
+        except (FileNotFoundError, NotADirectoryError):
+            root.seen = True
+        except OSError:  # it is taken when it can be looked at
+            return
         else:
             root.dev, root.ino = found.st_dev, found.st_ino
+            root.seen = True
 
     def end(self, path: bytes) -> None:
         """Ends watching a root; what another root needs stays."""
@@ -206,6 +211,8 @@ class Roots(Places):
         mount = self.mounts.holding(root.path)
         if mount is not None and mount.is_other(root.mount) and (kind := backend_of_type(mount.kind)[1]):
             return f"another file system is mounted over the root: {kind}"
+        if not root.seen:
+            self.identify(root)
         try:
             found = os.lstat(root.path)
         except (FileNotFoundError, NotADirectoryError):

@@ -334,6 +334,33 @@ def test_a_watcher_that_the_system_gives_no_descriptor_for_is_not_made_at_all(
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "no"), MemoryError("no")])
+def test_a_root_that_cannot_be_looked_at_when_it_is_added_is_watched_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException
+) -> None:
+    """Broken: whatever stands there from then on is something else than the root."""
+    root, real, left = os.fsencode(tmp_path), os.lstat, iter(range(2))
+
+    def failing(path: Any, **given: Any) -> os.stat_result:
+        if path == root and next(left, None) is not None:
+            raise error
+        return real(path, **given)
+
+    watcher = InotifyWatcher()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "lstat", failing)
+            list(watcher.add(root, nothing_ignored))
+            drain(watcher)
+        watcher.check()
+        drain(watcher)
+        assert (watcher.state(root).state, watcher.state(root).coverage) == ("watching", "whole")
+        write(root + b"/new")
+        assert touched(drain(watcher))
+    finally:
+        watcher.close()
+
+
 def test_a_watcher_leaves_no_descriptors(root: bytes) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with watching(root) as watcher:
