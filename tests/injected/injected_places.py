@@ -65,9 +65,9 @@ class Managed(Injected):
         try:
             while word not in self.manager.recv(4096):
                 if time.monotonic() > deadline:
-                    raise Fault(f"the manager is not told {word!r}")
+                    raise Fault(f"the manager is not told {word!r}: {self.said()[-3000:]}")
         except TimeoutError:
-            raise Fault(f"the manager is told nothing, not {word!r}") from None
+            raise Fault(f"the manager is told nothing, not {word!r}: {self.said()[-3000:]}") from None
 
     def forget_what_was_told(self) -> None:
         """What comes from now on is new."""
