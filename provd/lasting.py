@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Final
 
 import structlog
 
 _PAUSE: Final = 1.0
 _LONGEST: Final = 300.0
-"""Seconds until work that failed is begun anew, at first and at most: it may fail each time, and is told each time."""
+"""Seconds until work that failed is begun anew, at first and at most: it may fail each time, and is told each time.
+
+What went on for longer than it was waited for fails for the first time again.
+"""
 log = structlog.get_logger("daemon")
 
 
@@ -22,6 +26,7 @@ async def lasting(name: str, work: Callable[[], Awaitable[None]]) -> None:
     """Does `work`, which may be begun at any time, until it ends of itself; it is told by this `name`."""
     pause = _PAUSE
     while True:
+        begun = monotonic()
         try:
             await work()
         except Exception:
@@ -29,6 +34,8 @@ async def lasting(name: str, work: Callable[[], Awaitable[None]]) -> None:
                 log.exception("work beside the requests failed and is begun anew", work=name)
         else:
             return
+        if monotonic() - begun > pause:
+            pause = _PAUSE
         await rested(pause)
         pause = min(2 * pause, _LONGEST)
 

@@ -47,6 +47,25 @@ def test_work_that_fails_is_told_and_begun_anew() -> None:
     assert [(one["log_level"], one["work"], one["exc_info"]) for one in told] == [("error", "trimming", True)] * 2
 
 
+def test_what_went_on_for_long_is_begun_anew_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: signs of life that failed six times in a year are missed for a minute, and the daemon is killed."""
+    lengths, now, pauses = [0, 0, 0, 10, 5, 0, 0], [0.0], list[float]()
+
+    async def work() -> None:
+        if lengths:
+            now[0] += lengths.pop(0)
+            raise RuntimeError("a fault")
+
+    async def rested(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(module, "_PAUSE", 1.0)
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module, "rested", rested)
+    asyncio.run(asyncio.wait_for(lasting("signs of life", work), HANG))
+    assert pauses == [1, 2, 4, 1, 1, 2, 4]
+
+
 def test_a_fault_while_it_waits_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     left = [RuntimeError("first"), MemoryError("second")]
 
