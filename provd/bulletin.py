@@ -23,6 +23,8 @@ _LATER: Final = 1.0
 """Seconds from a change until it is told: what comes in between is told with it."""
 _EACH: Final = 0.002
 """As much for each root where that is longer."""
+_IN_TIME: Final = 4
+"""The part of the watchdog's time after which signs of life that failed are begun anew: however often they did."""
 _SLICE: Final = 100
 """Roots that are looked at in one go."""
 _NOTABLE: Final = ("scanning", "degraded", "gone")
@@ -45,7 +47,8 @@ class Bulletin:
         self._told = self._line()
         self._notifier.ready(self._told)
         if self._beating is None and self._notifier.watchdog is not None:
-            self._beating = asyncio.ensure_future(lasting("signs of life", self._heartbeat.run))
+            longest = self._notifier.watchdog / _IN_TIME
+            self._beating = asyncio.ensure_future(lasting("signs of life", self._heartbeat.run, longest))
 
     def reloading(self) -> None:
         """The settings are being read again; `ready` ends it."""

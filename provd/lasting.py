@@ -22,9 +22,12 @@ What went on for longer than it was waited for fails for the first time again.
 log = structlog.get_logger("daemon")
 
 
-async def lasting(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Does `work`, which may be begun at any time, until it ends of itself; it is told by this `name`."""
-    pause = _PAUSE
+async def lasting(name: str, work: Callable[[], Awaitable[None]], longest: float = _LONGEST) -> None:
+    """Does `work`, which may be begun at any time, until it ends of itself; it is told by this `name`.
+
+    Where it fails it is begun anew after `longest` seconds at most.
+    """
+    pause = min(_PAUSE, longest)
     while True:
         begun = monotonic()
         try:
@@ -35,9 +38,9 @@ async def lasting(name: str, work: Callable[[], Awaitable[None]]) -> None:
         else:
             return
         if monotonic() - begun > pause:
-            pause = _PAUSE
+            pause = min(_PAUSE, longest)
         await rested(pause)
-        pause = min(2 * pause, _LONGEST)
+        pause = min(2 * pause, longest)
 
 
 async def rested(seconds: float) -> None:

@@ -64,6 +64,10 @@ def test_what_went_on_for_long_is_begun_anew_soon(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "rested", rested)
     asyncio.run(asyncio.wait_for(lasting("signs of life", work), HANG))
     assert pauses == [1, 2, 4, 1, 1, 2, 4]
+    lengths[:] = [0] * 4
+    pauses.clear()
+    asyncio.run(asyncio.wait_for(lasting("signs of life", work, 3.0), HANG))
+    assert pauses == [1, 2, 3, 3]
 
 
 def test_a_fault_while_it_waits_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,6 +216,27 @@ def test_a_line_of_thousands_of_roots_is_made_seldom_and_others_have_their_turn(
     asyncio.run(body())
 
 
+def test_signs_of_life_that_fail_are_begun_anew_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often they do: a pause that is longer than the watchdog waits is the end of the daemon."""
+    begun = []
+
+    async def begin(_name: str, _work: object, longest: float) -> None:
+        begun.append(longest)
+
+    async def body() -> None:
+        notifier = Notifier("/nobody/listens")
+        notifier.watchdog = 30.0
+        monkeypatch.setattr("provd.bulletin.lasting", begin)
+        bulletin = Bulletin(notifier, mock.Mock(), mock.Mock(kept=ManyRoots(1)))
+        bulletin.ready()
+        await asyncio.sleep(0)
+        bulletin.stopping()
+
+    asyncio.run(body())
+    assert len(begun) == 1
+    assert begun[0] < 30.0 / 3
+
+
 # a whole daemon
 
 
