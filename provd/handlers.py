@@ -34,6 +34,13 @@ _LISTS: Final = ("deps", "writes")
 """The parameters that are lists of dependencies."""
 
 
+_QUESTIONS: Final = (
+    *(params.EntryCheck, params.EntryGet, params.EntryList, params.EntryPlaces, params.EntryExport),
+    *(params.DepsCheck, params.DepsSnapshot, params.LogSince, params.Audit),
+)
+"""What changes nothing, so that it need not be done for a client that is gone."""
+
+
 class Handlers:
     """Handles every request of every connection. `shutdown` asks the daemon to stop, `over` why it may not answer."""
 
@@ -86,6 +93,8 @@ class Handlers:
         asked = await self._decoded(request)
         if self.stopping:
             raise errors.ShuttingDown("the daemon is stopping", "provd start  # then ask again")
+        if connection.gone and isinstance(asked, _QUESTIONS):
+            return None  # nobody waits for the answer, and others wait for their turn
         foreign = connection.peer.foreign
         match asked:
             case params.EntryCheck():

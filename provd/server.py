@@ -96,8 +96,9 @@ class Server:
         try:
             return Connection(self)
         except Exception:
-            log.exception("who connected cannot be served")
-            return _Unserved()
+            with contextlib.suppress(Exception):
+                log.exception("who connected cannot be served")
+            return _UNSERVED
 
     async def stop(self) -> None:
         """Lets what is in work be answered, for a moment, and closes all connections."""
@@ -115,6 +116,10 @@ class _Unserved(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
+
+
+_UNSERVED: Final = _Unserved()
+"""Made beforehand, since nothing can be made where memory is short."""
 
 
 class Connection(asyncio.Protocol):

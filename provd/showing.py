@@ -83,11 +83,11 @@ class Showing:
         happens in the roots. It is no gap, since no place and no object is concerned. Where it cannot be written the
         token shows nothing, which the put says.
         """
-        with store.view() as view:
-            ahead = view.head() > store.head
-        if ahead:  # `action.list` may have shown it, and who then takes a clock takes it to lie after that
-            with contextlib.suppress(errors.ProvdError):
-                await store.submit(lambda _: None)  # told after all that is committed
+        with contextlib.suppress(errors.ProvdError, TimeoutError):
+            with store.view() as view:
+                ahead = view.head() > store.head
+            if ahead:  # `action.list` may have shown it, and who then takes a clock takes it to lie after that
+                await asyncio.wait_for(store.submit(lambda _: None), BARRIER)  # told after all that is committed
         head = store.head
         token = self._clocks.token(head)  # from here on it is known when it was first given out
         if not self._watch.roots or not self._clocks.spent(head):

@@ -251,7 +251,7 @@ class Roots:
         except Exception as e:  # noqa: BLE001  it is told in the state of the root, and tried again
             log.warning("a root was not taken up", root=os.fsdecode(path), reason=str(e) or repr(e))
             if path in self._roots:
-                self._failed[path] = e.message if isinstance(e, errors.ProvdError) else f"internal: {e!r}"
+                self._failed[path] = _words(e)
 
     def _ended(self, path: bytes, task: asyncio.Task[None]) -> None:
         self._leaving.discard(task)
@@ -326,6 +326,13 @@ class Roots:
                 predicate = IgnoreRules([(path, _patterns(self._roots[path]))], self._own).for_set(path)
             self._predicates[path] = predicate
         return predicate
+
+
+def _words(error: Exception) -> str:
+    """Why a root was not taken up."""
+    if isinstance(error, errors.ProvdError):
+        return error.message
+    return str(error) if isinstance(error, OSError) else f"internal: {error!r}"
 
 
 def _patterns(root: Root) -> Sequence[str]:

@@ -43,7 +43,7 @@ class RootState(msgspec.Struct, frozen=True):
 
 
 class Watcher(Protocol):
-    """One way of watching. All methods are for the event loop's thread, and none of them raises."""
+    """One way of watching. All methods are for the event loop's thread, and none of them raises, but `add`."""
 
     backend: str
     """`inotify`, `poll` or `watchdog`."""
@@ -57,6 +57,7 @@ class Watcher(Protocol):
 
         It makes no notices: what is there is found by scanning afterwards. What happens from the first step on, in
         what is watched already, is told by notices. A root that is added again is watched by the new rules.
+        Raises OSError where it cannot be looked at; then all is as before.
         """
         ...
 

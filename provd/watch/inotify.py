@@ -17,6 +17,7 @@ from provd.watch.base import Ignored, RootState, Uncovered
 from provd.watch.coverage import Coverage
 from provd.watch.events import Memory
 from provd.watch.mounted import MountTable
+from provd.watch.roots import Unseen
 from provd.watch.slots import FOUND, is_limit
 from provd.watch.translate import Events
 from provd.watch.tree import Root
@@ -60,7 +61,11 @@ class InotifyWatcher:
     def _begin(self) -> None:
         """A new descriptor with an empty tree."""
         fd = self._kernel.init()
-        self._epoll.register(fd, select.EPOLLIN)
+        try:
+            self._epoll.register(fd, select.EPOLLIN)
+        except BaseException:
+            os.close(fd)
+            raise
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = fd
@@ -93,7 +98,7 @@ class InotifyWatcher:
         return bool(places.told or places.work or places.adrift or places.parked)
 
     def add(self, root: bytes, ignored: Ignored) -> Iterator[None]:
-        """Begins to watch `root`; see `base.Watcher`."""
+        """Begins to watch `root`; see `base.Watcher`. Raises Unseen."""
         if self._table.changed():  # what may hang is known by the mount table
             self.check()
         places = self._places
@@ -102,6 +107,8 @@ class InotifyWatcher:
                 yield
                 if places is not self._places:  # all is made anew after a fault, this root too
                     break
+        except Unseen:
+            raise
         except Exception as error:  # noqa: BLE001 a fault here is a loss, never the end of the daemon
             self._fault(error)
         self._signal()

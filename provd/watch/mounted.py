@@ -42,9 +42,17 @@ class MountPoints(msgspec.Struct, frozen=True):
     def now(cls, path: bytes | str = _TABLE) -> MountPoints:
         """What is mounted now; nothing where that cannot be read."""
         try:
+            return cls.read(path)
+        except OSError:
+            return NOTHING
+
+    @classmethod
+    def read(cls, path: bytes | str = _TABLE) -> MountPoints:
+        """What is mounted now; nothing where there is no table. Raises OSError where it cannot be read now."""
+        try:
             with open(path, "rb") as table:
                 return parse(table)
-        except OSError:
+        except (FileNotFoundError, PermissionError):
             return NOTHING
 
     def at(self, path: bytes) -> Mount | None:
@@ -99,7 +107,11 @@ class MountTable:
                 self._other = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             if self._other >= 0:
                 self._listen()
-        self.current = MountPoints.now(path)
+        try:
+            self.current = MountPoints.read(path)
+        except BaseException:
+            self.close()
+            raise
 
     def _listen(self) -> None:
         try:
@@ -124,9 +136,17 @@ class MountTable:
         return self._changed
 
     def look(self) -> list[bytes]:
-        """Reads the table again; the mount points that differ from before."""
+        """Reads the table again; the mount points that differ from before.
+
+        Where it cannot be read now all is as before, and it is still said to have changed.
+        """
+        before = self.current
+        self._changed = True
+        try:
+            self.current = MountPoints.read(self._path)
+        except OSError:
+            return []
         self._changed = False
-        before, self.current = self.current, MountPoints.now(self._path)
         return self.current.differing(before)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ while it is looked at: watch, identity and listing are of one inode.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -85,7 +86,8 @@ class Places(Slots):
             point.endswith(b"/" + name) and backend_of_type(mounts[-1].kind)[1]
             for point, mounts in self.mounts.points.items()
         ):
-            self.mounts = MountPoints.now()
+            with contextlib.suppress(OSError):  # then what was known is known still
+                self.mounts = MountPoints.read()
             found = self.mounts.at(path)
         return found
 

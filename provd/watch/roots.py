@@ -22,13 +22,21 @@ from provd.watch.tree import Ignored, Node, Root, add_up, roots_below, subtree
 _STEP: Final = 64
 
 
+class Unseen(OSError):
+    """A root cannot be looked at."""
+
+
 class Roots(Places):
     """The tree, with its roots. `roots` has all of them, `live` those that are in place."""
 
     roots: dict[bytes, Root]
 
     def begin(self, path: bytes, ignored: Ignored) -> Iterator[None]:
-        """Watches a root, some directories a step; one that is there already by new rules."""
+        """Watches a root, some directories a step; one that is there already by new rules.
+
+        Raises Unseen where nobody can say what stands there; then all is as before.
+        """
+        stands = _standing(path)
         root = self.roots.get(path)
         if root is None:
             root = self.roots[path] = Root(path, ignored)
@@ -37,28 +45,14 @@ class Roots(Places):
         root.differs = False
         root.scanning = True
         work = Work()
-        self.identify(root)
+        root.mount = self.mounts.holding(path)
+        root.dev, root.ino = stands
         self._attach_or_say(root, work, QUIET)
         yield
         while self.roots.get(path) is root and self.step(work, _STEP):
             yield
         self._compare_rules(root)
         root.scanning = False
-
-    def identify(self, root: Root) -> None:
-        """Takes the directory that stands at the root's path now for the root."""
-        root.mount = self.mounts.holding(root.path)
-        root.dev = root.ino = -1
-        root.seen = False
-        try:
-            found = os.lstat(root.path)
-        except (FileNotFoundError, NotADirectoryError):
-            root.seen = True
-        except OSError:  # it is taken when it can be looked at
-            return
-        else:
-            root.dev, root.ino = found.st_dev, found.st_ino
-            root.seen = True
 
     def end(self, path: bytes) -> None:
         """Ends watching a root; what another root needs stays."""
@@ -211,8 +205,6 @@ class Roots(Places):
         mount = self.mounts.holding(root.path)
         if mount is not None and mount.is_other(root.mount) and (kind := backend_of_type(mount.kind)[1]):
             return f"another file system is mounted over the root: {kind}"
-        if not root.seen:
-            self.identify(root)
         try:
             found = os.lstat(root.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -317,3 +309,14 @@ class Roots(Places):
         if node.skipped is None or name not in node.skipped:
             self.lost(point, "something was mounted or unmounted here")
             self.work.ask(node, name, AGAIN)
+
+
+def _standing(path: bytes) -> tuple[int, int]:
+    """Device and inode of what stands at a path, which is taken for the root; -1 each where nothing does."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return -1, -1
+    except Exception as error:  # whatever it is: what is taken later may be another directory
+        raise Unseen(f"the root cannot be looked at: {getattr(error, 'strerror', None) or error!r}") from error
+    return found.st_dev, found.st_ino

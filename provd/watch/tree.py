@@ -21,15 +21,13 @@ class Root:
 
     __slots__ = (
         *("absent", "dev", "differs", "directories", "ignored", "ino", "mount"),
-        *("node", "path", "scanning", "seen", "weak", "why"),
+        *("node", "path", "scanning", "weak", "why"),
     )
 
     def __init__(self, path: bytes, ignored: Ignored) -> None:
         self.path = path
         self.ignored = ignored
         self.dev = self.ino = -1
-        self.seen = False
-        """Whether it could be looked at when it was added."""
         self.mount: Mount | None = None
         """On what it lay when it was added."""
         self.node: Node | None = None

@@ -93,7 +93,7 @@ def main() -> int:
     counts: Counter[str] = sum((trial.counts for trial in run.trials), Counter())
     out(f"{len(run.never)} never passed; {run.done} of {len(plan)} failures, {run.found} findings, seed {given.seed}\n")
     out(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())) + "\n")
-    return 1 if run.found else 0
+    return 1 if run.found or run.done < len(plan) else 0
 
 
 class Run:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
+import msgspec
 import pytest
 from scripted import Service, check
 
 from provd import peers
 from provd import server as serving
+from provd.core.wire import Request
+from provd.handlers import Handlers
 
 uvloop: ModuleType | None
 try:
@@ -72,3 +77,30 @@ def test_a_connection_that_cannot_be_made_is_closed_and_the_next_one_is_served(
         assert (await (await service.client()).ask("m"))["result"] == "m"
 
     check(body, new_loop)
+
+
+def test_who_has_ended_before_he_was_looked_at_may_have_seen_other_files() -> None:
+    """Broken: one that is taken for the daemon's like until something else is seen."""
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert peers.Peer(child, os.getuid()).foreign
+
+
+def test_questions_of_who_is_gone_are_not_gone_into() -> None:
+    """Broken: hundreds that somebody sent and did not wait for hold up whoever comes."""
+    handlers = Handlers.__new__(Handlers)
+    responder, actions = mock.AsyncMock(), mock.AsyncMock()
+    handlers._over = lambda: None
+    handlers._responder, handlers._actions = responder, actions
+    handlers.stopping = False
+
+    async def ask(method: str, given: bytes, *, gone: bool) -> None:
+        request = Request("2.0", method, 1, msgspec.Raw(given))
+        await handlers.handle(mock.Mock(gone=gone, peer=mock.Mock(foreign=False)), request)
+
+    for gone in (True, False):
+        asyncio.run(ask("entry.get", b'{"key":"k"}', gone=gone))
+        asyncio.run(ask("action.end", b'{"id":1,"outcome":"done"}', gone=gone))
+        assert (responder.get.await_count, actions.end.await_count) == ((0, 1) if gone else (1, 2))

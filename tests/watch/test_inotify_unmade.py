@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import select
@@ -12,6 +13,8 @@ import pytest
 from inotify_driving import drain, mkdir, nothing_ignored, touched, watching, write
 
 from provd.watch.inotify import InotifyWatcher
+from provd.watch.mounted import MountTable
+from provd.watch.roots import Unseen
 from provd.watch.syscalls import Kernel
 
 
@@ -53,11 +56,11 @@ def test_a_watcher_that_the_system_gives_no_descriptor_for_is_not_made_at_all(
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "no"), MemoryError("no")])
-def test_a_root_that_cannot_be_looked_at_when_it_is_added_is_watched_later(
+def test_a_root_that_cannot_be_looked_at_is_not_taken(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException
 ) -> None:
-    """Broken: whatever stands there from then on is something else than the root."""
-    root, real, left = os.fsencode(tmp_path), os.lstat, iter(range(2))
+    """Broken: what stands there later is another root than was added; or nothing of it is ever watched."""
+    root, real, left = os.fsencode(tmp_path), os.lstat, iter(range(1))
 
     def failing(path: Any, **given: Any) -> os.stat_result:
         if path == root and next(left, None) is not None:
@@ -68,15 +71,43 @@ def test_a_root_that_cannot_be_looked_at_when_it_is_added_is_watched_later(
     try:
         with monkeypatch.context() as patch:
             patch.setattr(os, "lstat", failing)
-            list(watcher.add(root, nothing_ignored))
-            drain(watcher)
+            with pytest.raises(Unseen, match="no"):
+                list(watcher.add(root, nothing_ignored))
+        assert watcher.uncovered(root)
         watcher.check()
-        drain(watcher)
+        assert watcher.uncovered(root)
+        list(watcher.add(root, nothing_ignored))
         assert (watcher.state(root).state, watcher.state(root).coverage) == ("watching", "whole")
         write(root + b"/new")
         assert touched(drain(watcher))
     finally:
         watcher.close()
+
+
+@pytest.mark.parametrize("where", ["making", "looking"])
+def test_a_mount_table_that_cannot_be_read_now_is_not_an_empty_one(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Broken: a place that tells nothing is mounted in a root, is watched all the same, and is said to be whole."""
+    before = len(os.listdir("/proc/self/fd"))
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.EMFILE, "too many")
+
+    if where == "making":
+        with monkeypatch.context() as patch:
+            patch.setattr(builtins, "open", failing)
+            with pytest.raises(OSError, match="too many"):
+                MountTable()
+    else:
+        table = MountTable()
+        known = table.current
+        with monkeypatch.context() as patch:
+            patch.setattr(builtins, "open", failing)
+            assert table.look() == []
+        assert (table.current, table.changed()) == (known, True)
+        assert table.look() == []
+        assert not table.changed()
+        table.close()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_watcher_leaves_no_descriptors(tmp_path: Path) -> None:
