@@ -12,6 +12,7 @@ from desk import run
 from shortcutting import Scene, scene
 from structlog.testing import capture_logs
 
+from provd import selfcheck
 from provd.core import clock
 from provd.core.dependency import Kind
 from provd.core.entry import EntryId
@@ -188,9 +189,11 @@ def test_no_more_is_kept_than_can_be_looked_at(scene: Scene) -> None:
     run(scene.desk, work)
 
 
-def test_what_is_too_large_is_skipped(scene: Scene) -> None:
+def test_what_is_too_large_is_skipped(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selfcheck, "_LARGEST", 1 << 20)
+
     async def work() -> None:
-        os.truncate(scene.root / "g", 300 << 20)
+        os.truncate(scene.root / "g", (1 << 20) + 1)
         await scene.put("k", "file:g")
         take(scene)
         assert await look(scene) == 1
