@@ -34,11 +34,12 @@ _LISTS: Final = ("deps", "writes")
 """The parameters that are lists of dependencies."""
 
 
-_QUESTIONS: Final = (
-    *(params.EntryCheck, params.EntryGet, params.EntryList, params.EntryPlaces, params.EntryExport),
-    *(params.DepsCheck, params.DepsSnapshot, params.LogSince, params.Audit),
+_CHANGING: Final = (
+    *(params.EntryPut, params.EntryRevalidate, params.EntryForget, params.EntryImport),
+    *(params.ActionBegin, params.ActionRecord, params.ActionEnd, params.RootAdd, params.RootRemove),
 )
-"""What changes nothing, so that it need not be done for a client that is gone."""
+_TAKEN: Final = frozenset({"daemon.shutdown", "daemon.reload"})
+"""What is done for a client that is gone, too; all others only ask."""
 
 
 class Handlers:
@@ -93,7 +94,7 @@ class Handlers:
         asked = await self._decoded(request)
         if self.stopping:
             raise errors.ShuttingDown("the daemon is stopping", "provd start  # then ask again")
-        if connection.gone and isinstance(asked, _QUESTIONS):
+        if connection.gone and not isinstance(asked, _CHANGING) and request.method not in _TAKEN:
             return None  # nobody waits for the answer, and others wait for their turn
         foreign = connection.peer.foreign
         match asked:

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from provd import __version__
+from provd.accepting import Listener
 from provd.audit import Audit
 from provd.bulletin import Bulletin
 from provd.clocks import Clocks
@@ -129,7 +130,7 @@ class Running:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         self._listening: BoundSocket | None = None
-        self._servings: list[asyncio.AbstractServer] = []
+        self._servings: list[Listener] = []
         self._reload = reloading.hang_up
         Hangup(self._hung_up, self._stop.set, bound=bound).listen(loop)
         store.on_lost = self._stop.set
@@ -145,7 +146,7 @@ class Running:
             ending.callback(self._tenure.close)
             ending.callback(self._workers.close)
             ending.push_async_callback(self._durable)
-            self._servings.append(await self._server.start(listening.socket))
+            self._servings.append(self._server.start(listening.socket))
             ending.callback(self._actions.close)
             ending.callback(self._gaps.close)
             ending.push_async_callback(self._live.close)
@@ -182,7 +183,7 @@ class Running:
                 anew.close()
                 return
             try:
-                self._servings.append(await self._server.start(anew))
+                self._servings.append(self._server.start(anew))
             except BaseException:  # else whoever connects waits for ever, and the next SIGHUP finds a socket there
                 anew.close()
                 self._listening.remove()

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from provd import farend, faults, garbage
+from provd.accepting import Listener
 from provd.core import errors, wire
 from provd.core.wire import Bad, Framer, Request
 from provd.descriptors import descriptors
@@ -39,10 +40,11 @@ _MAX_IN_FLIGHT: Final = 1000
 _MAX_IN_FLIGHT_BYTES: Final = 64 * 1024 * 1024
 """Requests of one connection that are taken at once; more wait in the socket."""
 _BEGUN: Final = 64
-"""Requests of one connection that are begun at once; the others wait, since all that are begun take turns with other
-clients'."""
+"""Requests that are begun at once, shared by the connections that have some, and one of each at least; the others wait,
+since all that are begun have their turn before the loop hears of anybody."""
 _PACE: Final = 0.01
-"""Seconds after which one more is begun all the same: what is slow holds up no other, of the same client neither."""
+"""Seconds after which one more is begun all the same, of one connection after the other: what is slow holds up none,
+of the same client neither."""
 _GRACE: Final = 5.0
 """Seconds for which a connection that ends may still read its last answer."""
 
@@ -79,20 +81,21 @@ class Server:
         self.at_once = at_once
         self.refused = refused
         self.connections: set[Connection] = set()
+        self.busy = 0
+        """Connections of which requests are begun."""
         self.most = MAX_CONNECTIONS
         """Connections that are answered: as many as the contract has, or fewer where descriptors are few."""
         self.stopping = False
 
-    async def start(self, listening: socket.socket) -> asyncio.AbstractServer:
+    def start(self, listening: socket.socket) -> Listener:
         """Serves a bound socket."""
-        loop = asyncio.get_running_loop()
         open_now = descriptors()
         room = open_now["limit"] - open_now.get("used", 0) - _KEPT
         self.most = min(MAX_CONNECTIONS, max(_LEAST, room))
-        return await loop.create_unix_server(self._connection, sock=listening, backlog=MAX_CONNECTIONS)
+        return Listener(listening, self._connection, MAX_CONNECTIONS)
 
     def _connection(self) -> asyncio.Protocol:
-        """What serves who connects. Raises nothing: the loop would never listen again."""
+        """What serves who connects. Raises nothing."""
         try:
             return Connection(self)
         except Exception:
@@ -200,10 +203,11 @@ class Connection(asyncio.Protocol):
 
     def _begin(self) -> None:
         """Begins what waits, in order, as far as it may be begun now."""
-        while self._queue and len(self.tasks) < _BEGUN:
+        busy = max(1, self._server.busy + (not self.tasks))
+        while self._queue and len(self.tasks) < max(1, _BEGUN // busy):
             self._begin_next()
         if self._queue and self._pace is None:
-            self._pace = asyncio.get_running_loop().call_later(_PACE, self._begin_another)
+            self._pace = asyncio.get_running_loop().call_later(_PACE * busy, self._begin_another)
 
     def _begin_another(self) -> None:
         self._pace = None
@@ -214,6 +218,7 @@ class Connection(asyncio.Protocol):
     def _begin_next(self) -> None:
         work, size = self._queue.popleft()
         task = asyncio.ensure_future(work)
+        self._server.busy += not self.tasks
         self.tasks.add(task)
         task.add_done_callback(lambda done: self._served(done, size))
 
@@ -300,6 +305,7 @@ class Connection(asyncio.Protocol):
 
     def _served(self, task: asyncio.Task[None], size: int) -> None:
         self.tasks.discard(task)
+        self._server.busy -= not self.tasks
         self._in_work -= size
         if not task.cancelled() and (fault := task.exception()) is not None:  # who waits for that answer must not wait
             log.error("a request was not answered: its client is cut off", pid=self.peer.pid, error=repr(fault))

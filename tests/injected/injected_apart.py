@@ -66,6 +66,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "responder.py:Responder.since:self._watch.recorded#2",
         "sealed.py:SealedReader._seals_of:self._still",
         "sealed.py:_now_and_then",
+        "showing.py:Showing.clock:asyncio.wait_for:await",
         "selfcheck.py:SelfCheck._is_explained:changed",
         "selfcheck.py:SelfCheck.look:self._is_explained",
         "server.py:Server.stop",

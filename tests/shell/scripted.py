@@ -130,7 +130,7 @@ def check(
             listening = socket.socket(socket.AF_UNIX)
             listening.bind(path)
             one = Service(path)
-            listener = await one.server.start(listening)
+            listener = one.server.start(listening)
             try:
                 yield one
             finally:
