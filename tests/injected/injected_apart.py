@@ -66,7 +66,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "responder.py:Responder.since:self._watch.recorded#2",
         "sealed.py:SealedReader._seals_of:self._still",
         "sealed.py:_now_and_then",
-        "showing.py:Showing.clock:asyncio.wait_for:await",
+        "showing.py:Showing.clock:asyncio.wait_for",
         "selfcheck.py:SelfCheck._is_explained:changed",
         "selfcheck.py:SelfCheck.look:self._is_explained",
         "server.py:Server.stop",
@@ -88,7 +88,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
 MOUNTED: Final = (
     "recorder/lister.py:_Flight._fly",
     "recorder/looking.py:Looking._look_apart",
-    "showing.py:Showing.clock:asyncio.wait_for",
+    "showing.py:Showing.clock:asyncio.wait_for#2",
 )
 """What only a scene passes that mounts something."""
 
