@@ -49,6 +49,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
     ),
     "only where two things fall together, which no scene can choose": (
         "heartbeat.py:Heartbeat._taken",
+        "disk/states.py:look_closely:os.lstat",
         "inquiry.py:Inquiry._judged_again",
         "inquiry.py:Inquiry.judge:self._judged_again",
         "recorder/actions.py:Actions.wait_for_holders:self._held.let_go",
