@@ -24,7 +24,7 @@ log = structlog.get_logger("server")
 
 
 class Listener:
-    """Takes in whoever connects to a bound socket; `make` gives what serves him, and raises nothing."""
+    """Takes in whoever connects to a bound socket; `make` gives what serves him. Where it fails he is hung up on."""
 
     def __init__(self, listening: socket.socket, make: Callable[[], asyncio.Protocol], backlog: int) -> None:
         self._loop = asyncio.get_running_loop()

@@ -92,16 +92,7 @@ class Server:
         open_now = descriptors()
         room = open_now["limit"] - open_now.get("used", 0) - _KEPT
         self.most = min(MAX_CONNECTIONS, max(_LEAST, room))
-        return Listener(listening, self._connection, MAX_CONNECTIONS)
-
-    def _connection(self) -> asyncio.Protocol:
-        """What serves who connects. Raises nothing."""
-        try:
-            return Connection(self)
-        except Exception:
-            with contextlib.suppress(Exception):
-                log.exception("who connected cannot be served")
-            return _UNSERVED
+        return Listener(listening, lambda: Connection(self), MAX_CONNECTIONS)
 
     async def stop(self) -> None:
         """Lets what is in work be answered, for a moment, and closes all connections."""
@@ -112,17 +103,6 @@ class Server:
                     await asyncio.wait(tasks)  # what waits is begun when they are done
         for connection in list(self.connections):
             connection.close()
-
-
-class _Unserved(asyncio.Protocol):
-    """One client who is hung up on."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
-
-
-_UNSERVED: Final = _Unserved()
-"""Made beforehand, since nothing can be made where memory is short."""
 
 
 class Connection(asyncio.Protocol):

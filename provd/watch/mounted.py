@@ -105,25 +105,21 @@ class MountTable:
         if hasattr(select, "epoll"):
             with contextlib.suppress(FileNotFoundError, PermissionError):  # no proc: then it is read at each look
                 self._other = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
             if self._other >= 0:
                 self._listen()
-        try:
             self.current = MountPoints.read(path)
         except BaseException:
             self.close()
             raise
 
     def _listen(self) -> None:
-        try:
-            self._epoll = select.epoll()
-            self._epoll.register(self._other, select.EPOLLPRI | select.EPOLLERR)
-            self._waiting = self._epoll.fileno()
-            self._poll = select.poll()
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            self._poll.register(self._fd, select.POLLPRI)
-        except BaseException:
-            self.close()
-            raise
+        self._epoll = select.epoll()
+        self._epoll.register(self._other, select.EPOLLPRI | select.EPOLLERR)
+        self._waiting = self._epoll.fileno()
+        self._poll = select.poll()
+        self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        self._poll.register(self._fd, select.POLLPRI)
 
     def fileno(self) -> int:
         """A descriptor that becomes readable once after a change; -1 where there is none."""
