@@ -1,7 +1,7 @@
 """The Unix socket: bytes to requests, requests to the handler it is given, answers to bytes.
 
-Rule: a client can be wrong, slow or gone, and nobody else notices. Each request is a task of its own; answers go
-out as they come.
+Rule: a client can be wrong, slow or gone, and nobody else notices. Each request is a task of its own, made when it is
+its turn; answers go out as they come.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import os
 import socket
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, cast
 
@@ -22,8 +21,10 @@ from provd import farend, faults, garbage
 from provd.accepting import Listener
 from provd.core import errors, wire
 from provd.core.wire import Bad, Framer, Request
+from provd.crowd import Crowd
 from provd.descriptors import descriptors
 from provd.peers import Peer, peer_of
+from provd.turns import Turns
 
 MAX_CONNECTIONS: Final = 1024
 MAX_UNDRAINED: Final = 64 * 1024 * 1024
@@ -38,10 +39,9 @@ _MANY: Final = 256 * 1024
 """Bytes of a request that names very many things."""
 _MAX_IN_FLIGHT: Final = 1000
 _MAX_IN_FLIGHT_BYTES: Final = 64 * 1024 * 1024
-"""Requests of one connection that are taken at once; more wait in the socket."""
-_BEGUN: Final = 64
-"""Requests that are begun at once, shared by the connections that have some, and one of each at least; the others wait,
-since all that are begun have their turn before the loop hears of anybody."""
+"""Requests of one connection that are begun at once, however slow they are; more wait as they came."""
+_MAX_UNREAD: Final = 256 * 1024
+"""Bytes of one connection that wait so; more wait in the socket."""
 _PACE: Final = 0.01
 """Seconds after which one more is begun all the same, of one connection after the other: what is slow holds up none,
 of the same client neither."""
@@ -81,8 +81,8 @@ class Server:
         self.at_once = at_once
         self.refused = refused
         self.connections: set[Connection] = set()
-        self.busy = 0
-        """Connections of which requests are begun."""
+        self.turns = Turns()
+        self.crowd = Crowd()
         self.most = MAX_CONNECTIONS
         """Connections that are answered: as many as the contract has, or fewer where descriptors are few."""
         self.stopping = False
@@ -99,8 +99,9 @@ class Server:
         self.stopping = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
-                while tasks := {task for connection in self.connections for task in connection.tasks}:
-                    await asyncio.wait(tasks)  # what waits is begun when they are done
+                while any(connection.waits for connection in self.connections):
+                    tasks = {task for connection in self.connections for task in connection.tasks}
+                    await (asyncio.wait(tasks) if tasks else asyncio.sleep(0))  # what waits is begun when they are done
         for connection in list(self.connections):
             connection.close()
 
@@ -110,6 +111,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._turns = server.turns
         self._framer = Framer()
         self._transport: asyncio.Transport
         self._drained: asyncio.Event = asyncio.Event()
@@ -118,7 +120,7 @@ class Connection(asyncio.Protocol):
         self._ending = False
         self._heard_all = False
         self._in_work = 0
-        self._queue: deque[tuple[Coroutine[Any, Any, None], int]] = deque()
+        self._is_in_line = False
         self._pace: asyncio.TimerHandle | None = None
         self._written = 0
         self._watch: asyncio.TimerHandle | None = None
@@ -136,6 +138,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's are none by class
         transport.set_write_buffer_limits(high=1024 * 1024)
         self._server.connections.add(self)
+        self._server.crowd.are(len(self._server.connections))
         try:
             self.peer = peer_of(transport.get_extra_info("socket"))
         except Exception as e:  # else nothing would ever be heard on it
@@ -150,11 +153,58 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._ending:
             return
-        for request in self._framer.feed(data):
-            self._take(request)
-        if (self.waiting > _MAX_IN_FLIGHT or self._in_work > _MAX_IN_FLIGHT_BYTES) and not self._paused:
+        self._framer.feed(data)
+        if not self._is_in_line:
+            self._go_on()
+        if self._framer.unread > _MAX_UNREAD and not self._paused:
             self._paused = True
             self._transport.pause_reading()
+
+    @property
+    def waits(self) -> bool:
+        """Whether something that the client has sent is not answered."""
+        return bool(self.tasks or self._framer.unread)
+
+    def _go_on(self) -> None:
+        """Takes what waits, in order: as much as may be begun now, and its share of this turn of the loop."""
+        self._is_in_line = False
+        framer, share = self._framer, self._turns.share()
+        while framer.unread and self._may_begin():
+            if not share or not self._turns.take():
+                self._is_in_line = True
+                self._turns.wait(self._go_on)
+                break
+            share -= 1
+            self._take_one()
+        if framer.unread and not self._is_in_line and self._pace is None:
+            pace = _PACE * max(1, self._turns.busy)
+            self._pace = asyncio.get_running_loop().call_later(pace, self._begin_another)
+        if self._paused and framer.unread <= _MAX_UNREAD // 2 and not self.gone:
+            self._paused = False
+            self._transport.resume_reading()
+        if self._ending and not self.waits:
+            if self._heard_all:
+                self.close()
+            else:
+                self._say_eof()
+
+    def _may_begin(self) -> bool:
+        if not self.tasks:
+            return True
+        return len(self.tasks) < self._turns.begun_of_each() and self._in_work <= _MAX_IN_FLIGHT_BYTES
+
+    def _begin_another(self) -> None:
+        """Takes one more, though those that were begun are slow."""
+        self._pace = None
+        if len(self.tasks) < _MAX_IN_FLIGHT and self._in_work <= _MAX_IN_FLIGHT_BYTES:
+            self._take_one()
+        if not self._is_in_line:
+            self._go_on()
+
+    def _take_one(self) -> None:
+        request = self._framer.take()
+        if request is not None:
+            self._take(request)
 
     def _take(self, request: Request | Bad) -> None:
         if isinstance(request, Bad):
@@ -165,7 +215,7 @@ class Connection(asyncio.Protocol):
             if request.fatal:
                 self._end()
             return
-        if not self.waiting and request.id is not msgspec.UNSET and self._answered_at_once(request):
+        if not self.tasks and request.id is not msgspec.UNSET and self._answered_at_once(request):
             return
         size = 0 if request.params is msgspec.UNSET else len(bytes(request.params))
         self._work(self._serve(request, size), size)
@@ -173,32 +223,8 @@ class Connection(asyncio.Protocol):
     def _work(self, work: Coroutine[Any, Any, None], size: int) -> None:
         """Goes on with a line of so many bytes beside the others."""
         self._in_work += size
-        self._queue.append((work, size))
-        self._begin()
-
-    @property
-    def waiting(self) -> int:
-        """Lines that were taken and are not answered yet."""
-        return len(self.tasks) + len(self._queue)
-
-    def _begin(self) -> None:
-        """Begins what waits, in order, as far as it may be begun now."""
-        busy = max(1, self._server.busy + (not self.tasks))
-        while self._queue and len(self.tasks) < max(1, _BEGUN // busy):
-            self._begin_next()
-        if self._queue and self._pace is None:
-            self._pace = asyncio.get_running_loop().call_later(_PACE * busy, self._begin_another)
-
-    def _begin_another(self) -> None:
-        self._pace = None
-        if self._queue:
-            self._begin_next()
-        self._begin()
-
-    def _begin_next(self) -> None:
-        work, size = self._queue.popleft()
         task = asyncio.ensure_future(work)
-        self._server.busy += not self.tasks
+        self._turns.busy += not self.tasks
         self.tasks.add(task)
         task.add_done_callback(lambda done: self._served(done, size))
 
@@ -225,7 +251,7 @@ class Connection(asyncio.Protocol):
             self.data_received(b"\n")
         if self.streaming and not self.gone:
             return True
-        if not self.waiting:
+        if not self.waits:
             return False
         self._ending = self._heard_all = True
         return True
@@ -241,6 +267,7 @@ class Connection(asyncio.Protocol):
         self.gone = True
         self._drained.set()
         self._server.connections.discard(self)
+        self._server.crowd.are(len(self._server.connections))
         self._server.closed(self)
 
     # serving
@@ -285,21 +312,13 @@ class Connection(asyncio.Protocol):
 
     def _served(self, task: asyncio.Task[None], size: int) -> None:
         self.tasks.discard(task)
-        self._server.busy -= not self.tasks
+        self._turns.busy -= not self.tasks
         self._in_work -= size
         if not task.cancelled() and (fault := task.exception()) is not None:  # who waits for that answer must not wait
             log.error("a request was not answered: its client is cut off", pid=self.peer.pid, error=repr(fault))
             self.close()
-        self._begin()
-        few = self.waiting <= _MAX_IN_FLIGHT // 2 and self._in_work <= _MAX_IN_FLIGHT_BYTES // 2
-        if self._paused and few and not self.gone:
-            self._paused = False
-            self._transport.resume_reading()
-        if self._ending and not self.waiting:
-            if self._heard_all:
-                self.close()
-            else:
-                self._say_eof()
+        if not self._is_in_line:
+            self._go_on()
 
     def _write(self, line: bytes) -> None:
         if self.gone or self._said_all:
@@ -350,7 +369,8 @@ class Connection(asyncio.Protocol):
     def _end(self) -> None:
         """Takes no more requests; when what is in work is answered, nothing more is said."""
         self._ending = True
-        if not self.waiting:
+        self._framer.drop()
+        if not self.tasks:
             self._say_eof()
 
     def _say_eof(self) -> None:

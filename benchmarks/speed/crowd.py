@@ -89,7 +89,7 @@ def pipelining(daemon: Daemon, line: bytes, ask: Ask) -> list[int]:
     """Clients that send all their questions at once, and read."""
     socks = [connect(daemon.socket) for _ in range(_CLIENTS)]
     for sock in socks:
-        sock.sendall(line * _EACH)
+        sock.sendall(line * (_EACH // line.count(b"\n")))
     _, beside = answers(socks, _EACH, ask)
     _close(socks)
     return beside
@@ -148,19 +148,21 @@ def crowd(plan: Plan) -> None:
     with many_files(), watching(plan, plan.placements[0], root) as daemon:
         assert daemon.process is not None
         pid = daemon.process.pid
-        key = put_all(daemon, root, [[f"{root}/small"]])[0]
+        write(f"{root}/changed", b"x")
+        key, stale = put_all(daemon, root, [[f"{root}/small"], [f"{root}/changed"]])
+        write(f"{root}/changed", b"another")
         daemon.rpc("entry.put", key="big", value="v" * _VALUE, deps=[], root=root)
         line, big = request("entry.check", key=key, root=root), request("entry.get", key="big", root=root)
+        half = line + request("entry.check", key=stale, root=root)
         ask = yielding(connect(daemon.socket), repeat(line).__next__)
         table = Table("19", "one file asked for beside crowds of clients", base="alone", unit="ms")
         table.add("alone", measure(ask, 20_000, 5))
         works: tuple[tuple[str, Callable[[Daemon, bytes, Ask], list[int]], bytes], ...] = (
-            (f"{_CLIENTS} clients, {_EACH} questions each at once", pipelining, line),
+            (f"{_CLIENTS} clients, {_EACH} questions each at once, half of them of a stale key", pipelining, half),
             (f"{_SLOW} clients that read late", not_reading, big),
             (f"{_CLIENTS // 2} that say half a line", half_open, line),
             (f"no descriptor left, {_SLOW} at the door", no_descriptors, line),
         )
-        pipelining(daemon, line, ask)  # what the process keeps for good, it has from now on
         quiet(pid)
         before = State(pid)
         table.remarks.append(f"before: {before}")

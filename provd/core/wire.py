@@ -6,6 +6,7 @@ Rule: nothing here knows a socket. A bad line is a value too, so that it gets it
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -71,43 +72,68 @@ _SPELLED: Final = tuple(
 
 
 class Framer:
-    """Cuts a stream of bytes into lines, whatever the pieces it arrives in.
+    """Cuts a stream of bytes into lines, whatever the pieces it arrives in; each is looked at when it is taken.
 
     After a line over MAX_LINE it is `broken`: it gives one fatal Bad and takes no more.
     """
 
     def __init__(self) -> None:
+        self._chunk = b""
+        self._at = 0
+        self._more: deque[bytes] = deque()
         self._pieces: list[bytes] = []
         self._held = 0
+        self.unread = 0
+        """Bytes that were not looked at."""
         self.broken = False
 
-    def feed(self, data: bytes) -> list[Request | Bad]:
-        """The requests that `data` completes, in order; empty lines are none."""
+    def feed(self, data: bytes) -> None:
+        """Takes in what comes next of the stream."""
         if self.broken:
-            return []
-        if not self._held and data.find(b"\n") == len(data) - 1 <= MAX_LINE:  # the usual piece is one line
-            return [parse(data)] if data.strip() else []
-        out: list[Request | Bad] = []
-        first, *rest = data.split(b"\n")
-        if rest:
-            lines = [b"".join([*self._pieces, first]), *rest[:-1]]
-            self._pieces, self._held = [rest[-1]], len(rest[-1])
+            return
+        if self.unread:
+            self._more.append(data)
         else:
-            lines = []
-            self._pieces.append(first)
-            self._held += len(first)
-        for line in lines:
+            self._chunk, self._at = data, 0
+        self.unread += len(data)
+
+    def take(self) -> Request | Bad | None:
+        """The next request, in order; None where no line is whole. Empty lines are none."""
+        while self.unread:
+            chunk, at = self._chunk, self._at
+            end = chunk.find(b"\n", at) + 1
+            self._go_to(end or len(chunk))
+            if not end:
+                self._pieces.append(chunk[at:])
+                self._held += len(chunk) - at
+                if self._held > MAX_LINE:
+                    return self._broke(b"".join(self._pieces))
+                continue
+            line = chunk[at : end - 1]
+            if self._held:
+                line = b"".join([*self._pieces, line])
+                self._pieces, self._held = [], 0
             if len(line) > MAX_LINE:
-                return [*out, self._broke(line)]
+                return self._broke(line)
             if line.strip():
-                out.append(parse(line))
-        if self._held > MAX_LINE:
-            out.append(self._broke(b"".join(self._pieces)))
-        return out
+                return parse(line)
+        return None
+
+    def drop(self) -> None:
+        """Forgets what was not taken."""
+        self._chunk, self._at, self._held, self.unread = b"", 0, 0, 0
+        self._more.clear()
+        self._pieces.clear()
+
+    def _go_to(self, end: int) -> None:
+        self.unread -= end - self._at
+        self._at = end
+        if end == len(self._chunk):
+            self._chunk, self._at = self._more.popleft() if self._more else b"", 0
 
     def _broke(self, line: bytes) -> Bad:
         self.broken = True
-        self._pieces.clear()
+        self.drop()
         error = errors.LimitExceeded(f"a line is over {MAX_LINE} bytes", "send less at once; this connection ends here")
         return _bad(error, line[:_BEGINNING], fatal=True)
 

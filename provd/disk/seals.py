@@ -25,7 +25,7 @@ from provd.disk.seal import SEALABLE, is_older
 from provd.disk.stamps import Stamps
 from provd.filesystems import magic, magic_of
 
-MAX_SEALS: Final = 100_000
+MAX_SEALS: Final = 200_000
 """Files whose seals are kept at once, about 400 bytes each; the one that was made first goes first."""
 
 

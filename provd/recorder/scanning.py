@@ -105,6 +105,8 @@ class Scanning:
         new = Scan(path, at, first=first)
         for scan in [s for s in self._queue if is_under(s.path, path) and not s.first]:
             self._queue.remove(scan)
+            if scan.waiting:  # who waits for it waits no longer for this
+                new.at = min(new.at, scan.at)
             new.waiting += scan.waiting
         self._queue.append(new)
         return new

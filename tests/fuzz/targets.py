@@ -37,11 +37,14 @@ def _explains(refused: errors.RequestError) -> None:
 def frames(data: bytes) -> None:
     """A stream cut into any pieces gives what it gives whole; the first byte says how long a piece is."""
     size, stream = (data[0] + 1 if data else 1), data[1:]
-    whole, cut = wire.Framer(), wire.Framer()
-    at_once = whole.feed(stream + b"\n")
-    in_pieces = [one for at in range(0, len(stream), size) for one in cut.feed(stream[at : at + size])]
-    in_pieces += cut.feed(b"\n")
-    assert [_told(one) for one in at_once] == [_told(one) for one in in_pieces]
+    whole, cut, late = wire.Framer(), wire.Framer(), wire.Framer()
+    at_once = _fed(whole, stream + b"\n")
+    in_pieces = [one for at in range(0, len(stream), size) for one in _fed(cut, stream[at : at + size])]
+    in_pieces += _fed(cut, b"\n")
+    for at in range(0, len(stream), size):
+        late.feed(stream[at : at + size])
+    in_the_end = _fed(late, b"\n")
+    assert [_told(one) for one in at_once] == [_told(one) for one in in_pieces] == [_told(one) for one in in_the_end]
     for one in at_once:
         if isinstance(one, wire.Bad):
             answer = json.loads(wire.failure(one.id, one.error))
@@ -50,6 +53,11 @@ def frames(data: bytes) -> None:
         if isinstance(wire.parse(line), wire.Request):
             names = _pairs(line)
             assert names is None or len(names) == len(set(names)), "a member came twice and was taken"
+
+
+def _fed(framer: wire.Framer, data: bytes) -> list[wire.Request | wire.Bad]:
+    framer.feed(data)
+    return list(iter(framer.take, None))
 
 
 def _told(one: wire.Request | wire.Bad) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import socket
 import tempfile
@@ -18,6 +19,7 @@ from scripted import Service, check
 from provd import accepting
 from provd import server as serving
 from provd.accepting import Listener
+from provd.core.wire import Request
 
 uvloop: ModuleType | None
 try:
@@ -169,7 +171,7 @@ def test_what_is_begun_is_shared_by_all_who_ask(monkeypatch: pytest.MonkeyPatch)
         for client in clients:
             for number in range(30):
                 client.send("wait", id=number)
-        await service.until(lambda: service.server.busy == 70)
+        await service.until(lambda: service.server.turns.busy == 70)
         last = await service.client()
         assert (await last.ask("m"))["result"] == "m"
         begun = sum(len(connection.tasks) for connection in service.server.connections)
@@ -177,6 +179,54 @@ def test_what_is_begun_is_shared_by_all_who_ask(monkeypatch: pytest.MonkeyPatch)
         service.gate.set()
         for client in clients:
             assert sorted([(await client.line())["id"] for _ in range(30)]) == list(range(30))
-        await service.until(lambda: service.server.busy == 0)
+        await service.until(lambda: service.server.turns.busy == 0)
+
+    check(body)
+
+
+def test_answers_that_are_given_at_once_are_shared_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: whoever comes waits for all that a crowd has sent."""
+    given = 0
+
+    def at_once(_: serving.Connection, request: Request) -> bytes:
+        nonlocal given
+        given += 1
+        return json.dumps([request.method, given]).encode()
+
+    async def body(service: Service) -> None:
+        nonlocal given
+        service.server.at_once = at_once
+        clients = [await service.client() for _ in range(20)]
+        for client in clients:
+            for number in range(100):
+                client.send("crowd", id=number)
+        last = await service.client()
+        method, number = (await last.ask("last"))["result"]
+        assert method == "last"
+        assert number < 20 * 100 / 2
+        for client in clients:
+            assert [(await client.line())["id"] for _ in range(100)] == list(range(100))
+        assert given == 20 * 100 + 1
+        given = 0
+        for number in range(1000):  # one alone needs no second turn, and is answered in order
+            clients[0].send("alone", id=number)
+        assert [(await clients[0].line())["result"][1] for _ in range(1000)] == list(range(1, 1001))
+
+    check(body)
+
+
+def test_who_goes_while_his_lines_wait_holds_up_nobody_and_his_lines_are_taken() -> None:
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for number in range(300):
+            client.send("m", id=number)
+        await client.writer.drain()
+        client.writer.transport.abort()
+        other = await service.client()
+        assert (await other.ask("other"))["result"] == "other"
+        await service.until(lambda: len(service.gone) == 1)
+        while service.gone[0].waits:
+            assert (await other.ask("other"))["result"] == "other"
+        assert service.server.turns.busy == 0
 
     check(body)

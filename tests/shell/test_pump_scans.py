@@ -348,3 +348,25 @@ def test_who_waits_does_not_wait_for_all_that_could_be_compared(tmp_path: Path) 
         assert seen[0] < 5, "of nine directories"
 
     play(tmp_path, body)
+
+
+def test_a_scan_that_somebody_waits_for_is_put_off_by_no_loss_around_it() -> None:
+    """Broken: a clock waits for half a minute where events are lost again and again."""
+
+    async def nothing(_: object) -> list[Any]:
+        return []
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        scanning = scanning_module.Scanning(None, nothing, lambda: False, lambda: None, ())  # type: ignore[arg-type]
+        for waiting in (True, False):
+            scanning._queue.clear()
+            inner = scanning.want(b"/r/a/s")
+            inner.waiting += [loop.create_future()] * waiting
+            scanning._lost[b"/r/a"] = (7, loop.time())
+            scanning.lost(b"/r/a")
+            (scan,) = scanning._queue
+            assert (scan.path, len(scan.waiting)) == (b"/r/a", waiting)
+            assert (scan.at == inner.at) is waiting
+
+    asyncio.run(work())

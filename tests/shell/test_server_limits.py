@@ -11,6 +11,7 @@ from scripted import Service, check
 from support import HANG
 
 from provd import server as serving
+from provd import turns
 from provd.peers import Peer, peer_of
 
 # limits
@@ -59,32 +60,56 @@ def test_with_few_descriptors_fewer_connections_are_taken_and_each_further_one_i
     check(body)
 
 
-def test_a_client_with_too_much_in_work_is_not_read_until_half_of_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "_MAX_IN_FLIGHT", 4)
+def test_a_client_of_whom_too_much_waits_is_not_read_until_half_of_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_BEGUN", 2)
+    monkeypatch.setattr(serving, "_PACE", HANG)
+    monkeypatch.setattr(serving, "_MAX_UNREAD", 200)
 
     async def body(service: Service) -> None:
         client = await service.client()
-        for n in range(5):
+        for n in range(10):
             client.send("wait", id=n)
-        await service.until(lambda: len(service.started) == 5)
-        transport = service.only._transport
-        assert not transport.is_reading()
-        client.send("later", id=5)
         await client.writer.drain()
+        await service.until(lambda: len(service.started) == 2)
+        transport = service.only._transport
         other = await service.client()
+        while transport.is_reading():
+            assert (await other.ask("m"))["result"] == "m"
+        client.send("later", id=10)
+        await client.writer.drain()
         for _ in range(20):  # the loop goes round and round, and takes nothing from the first
             assert (await other.ask("m"))["result"] == "m"
-        assert "later" not in service.started
+        assert (service.started.count("wait"), service.started.count("later")) == (2, 0)
         service.gate.set()
-        assert sorted([(await client.line())["id"] for _ in range(6)]) == list(range(6))
+        assert sorted([(await client.line())["id"] for _ in range(11)]) == list(range(11))
         assert transport.is_reading()
+
+    check(body)
+
+
+def test_of_a_client_whose_requests_are_large_few_are_begun_however_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: each of the lines of one client may be 16 MiB, and all are held at once."""
+    monkeypatch.setattr(serving, "_MAX_IN_FLIGHT_BYTES", 1000)
+    monkeypatch.setattr(serving, "_PACE", 0)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for n in range(9):
+            client.send("wait", id=n, params={"a": "x" * 600})
+        await service.until(lambda: len(service.started) == 2)
+        other = await service.client()
+        for _ in range(20):
+            assert (await other.ask("m"))["result"] == "m"
+        assert service.started.count("wait") == 2
+        service.gate.set()
+        assert sorted([(await client.line())["id"] for _ in range(9)]) == list(range(9))
 
     check(body)
 
 
 def test_of_one_clients_requests_few_are_begun_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken: who asks for much has all of it take turns with what others ask."""
-    monkeypatch.setattr(serving, "_BEGUN", 3)
+    monkeypatch.setattr(turns, "_BEGUN", 3)
     monkeypatch.setattr(serving, "_PACE", HANG)
 
     async def body(service: Service) -> None:
@@ -103,7 +128,7 @@ def test_of_one_clients_requests_few_are_begun_at_once(monkeypatch: pytest.Monke
 
 
 def test_what_is_slow_holds_up_no_other_request_of_the_same_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "_BEGUN", 3)
+    monkeypatch.setattr(turns, "_BEGUN", 3)
 
     async def body(service: Service) -> None:
         client = await service.client()
@@ -119,7 +144,7 @@ def test_what_is_slow_holds_up_no_other_request_of_the_same_client(monkeypatch: 
 
 @pytest.mark.parametrize("more", [0, 5])
 def test_a_client_that_has_said_all_gets_all_its_answers(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    monkeypatch.setattr(serving, "_BEGUN", 2)
+    monkeypatch.setattr(turns, "_BEGUN", 2)
 
     async def body(service: Service) -> None:
         client = await service.client()

@@ -186,7 +186,7 @@ def a_table_that_reads_as_before_says_no_more_than_that(root: bytes) -> None:
         mount("-t", "tmpfs", "none", root + b"/beside")
         unmount(root + b"/beside")
         watcher.check()
-        told = "the table of mounts changed since the last look and is as it was then"
+        told = "the table of mounts changed since the last look, and reads as it did then or cannot be read"
         assert of(Lost, drain(watcher)) == [Lost(root + b"/r", told)]
         assert "may have come and gone" in gaps.meaning(told).words
 
