@@ -53,8 +53,9 @@ def main(settings: Settings, *, bound: bool) -> None:
     directory = StateDirectory(settings.state)
     faults.point("start.locked")
     try:
-        # The writer's Python is short; without this it would hold the interpreter for 5 ms against every question.
-        sys.setswitchinterval(0.0005)
+        # Else each of the threads would hold the interpreter for 5 ms against every question; one asks for it some
+        # times a question.
+        sys.setswitchinterval(0.0001)
         notifier = Notifier.take()
         store = Store(os.path.join(settings.state, places.STORE_NAME), settings.map_size, going_on=notifier.going_on)
         try:

@@ -60,11 +60,11 @@ class Reader:
         if self._is_quick(readings):
             mounts = self._mounts.now()
             sealer = self._workers.seals.sealer(mounts)
-            job = ReadingJob(tuple(readings), self._rules(), _QUICK_BYTES, mounts, sealer, by_seal=by_seal)
+            job = ReadingJob(readings, self._rules(), _QUICK_BYTES, mounts, sealer, by_seal=by_seal)
             job.run()
             if not job.not_quick:
                 return job.results()
-        return await self._workers.read(tuple(readings), self._rules(), _left(deadline), by_seal=by_seal)
+        return await self._workers.read(readings, self._rules(), _left(deadline), by_seal=by_seal)
 
     def _is_quick(self, readings: frozenset[Reading]) -> bool:
         """Whether reading takes less time than handing it to a thread, and cannot hang."""

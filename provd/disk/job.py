@@ -15,7 +15,7 @@ import errno
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -69,7 +69,7 @@ class ReadingJob:
 
     def __init__(
         self,
-        readings: Sequence[Reading],
+        readings: Collection[Reading],
         rules: IgnoreRules,
         most: int | None = None,
         mounts: Mounts | None = None,
@@ -82,7 +82,8 @@ class ReadingJob:
         self._urgent_from = time.monotonic() + calm
         self._most = most
         self.found: dict[Reading, Found] = {}
-        self._readings = tuple(dict.fromkeys(readings))
+        # Each is hashed anew wherever it is put, and this is done in the loop.
+        self._readings = tuple(readings if isinstance(readings, frozenset) else dict.fromkeys(readings))
         self._rules = rules
         self._systems = FileSystems()
         # One file alone needs nothing of what is mounted; who makes many jobs keeps a table.
@@ -95,7 +96,7 @@ class ReadingJob:
         self._cancelled = False
         self._refused = 0
         self._lock = threading.Lock()  # for bookkeeping, never held over a call that can block
-        self._reads = dict.fromkeys(self._readings, 0)
+        self._reads: dict[Reading, int] = {}
         self._known: dict[Reading, dict[bytes, Seen]] = {}
         # A reading waits, is being read, or has an outcome. When all have one, a round of second looks begins.
         self._to_read = deque(self._readings)
@@ -150,7 +151,7 @@ class ReadingJob:
                 if self._to_read and (reading := self._next(self._to_read, turn, self._not_read)) is not None:
                     self.steps += 1
                     self._being_read.add(reading)
-                    self._reads[reading] += 1
+                    self._reads[reading] = self._reads.get(reading, 0) + 1
                     return self._read, reading
                 if (
                     self._to_confirm

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
 
@@ -42,6 +42,9 @@ CALM: Final = 0.25
 """The part of the time in which big files are read with low priority: on a busy machine that may not be enough."""
 RESERVE: Final = 0.25
 """Seconds (at most a quarter of the time) that are kept for confirming what was read."""
+
+_MANY: Final = 2000
+"""Readings whose results are put together in a thread (no worker: those may all hang): so many take milliseconds."""
 
 _Result = TypeVar("_Result")
 _Arguments = TypeVarTuple("_Arguments")
@@ -103,7 +106,7 @@ class Workers:
 
     async def read(
         self,
-        readings: Sequence[Reading],
+        readings: Collection[Reading],
         rules: IgnoreRules,
         timeout: float,  # noqa: ASYNC109
         *,
@@ -124,7 +127,8 @@ class Workers:
         job = ReadingJob(readings, rules, mounts=mounts, sealer=sealer, by_seal=by_seal, calm=calm)
         if not await self._done(job, timeout):
             return hung | dict.fromkeys(readings, Found(trouble=Trouble.UNREADABLE, detail=self._all_lost()))
-        return hung | job.results()
+        many = len(readings) > _MANY
+        return hung | (await asyncio.to_thread(job.results) if many else job.results())
 
     async def each(
         self,

@@ -17,6 +17,8 @@ from provd.resolver import Resolver
 
 PATIENCE: Final = 30.0
 """Seconds that is read for: a put keeps a digest of all that it names, and is no question."""
+_MANY: Final = 2000
+"""Readings whose bases are found in a thread."""
 
 
 class Read(NamedTuple):
@@ -46,4 +48,9 @@ class Together:
     async def _read(self, readings: frozenset[Reading]) -> Read:
         del self._waiting[readings]  # it begins, and from now on it is too early for whoever comes
         found = await self._reader.read(readings, PATIENCE)
-        return Read(found, await self._resolver.real_paths({base_of(reading) for reading in readings}))
+        bases = await asyncio.to_thread(_bases, readings) if len(readings) > _MANY else _bases(readings)
+        return Read(found, await self._resolver.real_paths(bases))
+
+
+def _bases(readings: frozenset[Reading]) -> set[bytes]:
+    return set(map(base_of, readings))

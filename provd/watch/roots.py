@@ -290,7 +290,10 @@ class Roots(Places):
         """
         if not changed:
             for root in self.roots.values():
-                self.lost(root.path, "the table of mounts changed since the last look, and reads as it did then or cannot be read")
+                self.lost(
+                    root.path,
+                    "the table of mounts changed since the last look, and reads as it did then or cannot be read",
+                )
                 self.adrift[root] = None
         for point in changed:
             shown = point.decode("utf-8", "backslashreplace")
