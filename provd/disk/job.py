@@ -121,6 +121,8 @@ class ReadingJob:
             while not self._cancelled and (step := self._take(turn)) is not None:
                 act, reading = step
                 act(reading, turn)
+                if turn is not None and turn.is_needless(self.steps):
+                    return
 
     def cancel(self) -> None:
         """Ends the work of all threads as soon as they can: between members and between pieces of a file."""

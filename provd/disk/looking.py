@@ -104,6 +104,8 @@ class LookingJob(Generic[_Result]):
                 self.results[path] = self._function(path)
             except Exception as error:  # noqa: BLE001 - it belongs to who asked
                 self.errors[path] = error
+            if turn is not None and turn.is_needless(self.steps):
+                return
 
     def cancel(self) -> None:
         """Ends the work of all threads as soon as they can."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from provd.core.dependency import Kind
 from provd.core.reading import Found, Reading, Trouble
+from provd.disk.company import Member
 from provd.disk.mounts import Mounts
 
 IN_ONE: Final = 4
@@ -55,13 +56,18 @@ def place_of_path(path: bytes, mounts: Mounts, *, apart: bool) -> bytes:
 class Turn:
     """One thread in one piece of work: where it is, which only that thread changes."""
 
-    def __init__(self, places: Places, work: Hashable, mounts: Mounts) -> None:
+    def __init__(self, places: Places, work: Hashable, mounts: Mounts, member: Member | None = None) -> None:
         self.place: bytes | None = None
         self.given_up = False
         self.work = work
         self._places = places
         self._mounts = mounts
         self._home = b""
+        self._member = member
+
+    def is_needless(self, steps: int) -> bool:
+        """Whether this thread is to leave the work to others, after one step more; the work has made `steps` in all."""
+        return self._member is not None and self._member.goes(steps)
 
     def go(self, place: bytes) -> Entry:
         """Goes to a place to begin something there; where it is full, the work is called when there is room."""
@@ -80,7 +86,9 @@ class Turn:
             raise Hangs
 
     def leave(self) -> None:
-        """Is nowhere any more."""
+        """Is nowhere any more, and takes no part."""
+        if self._member is not None:
+            self._member.end()
         self._places.move(self, None)
 
     def give_up(self) -> None:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
 
 from provd.core.reading import Found, Reading, Trouble
+from provd.disk.company import BUSY, HELP_AFTER, Company
 from provd.disk.ignore import IgnoreRules
 from provd.disk.job import ReadingJob
 from provd.disk.looking import LookingJob
@@ -31,12 +32,6 @@ HELPERS: Final = IN_ONE
 """Threads that join one job that is not ready, each HELP_AFTER seconds after the one before.
 
 With the first it is one more than can hang in one place.
-"""
-HELP_AFTER: Final = 0.05
-BUSY: Final = 100
-"""Steps of a job in that time which say that the interpreter is what it takes and not the disk.
-
-Threads share that, so another one would make it no faster, and each question of others would wait for each of them.
 """
 CALM: Final = 0.25
 """The part of the time in which big files are read with low priority: on a busy machine that may not be enough."""
@@ -83,6 +78,7 @@ class _Work:
         self.mounts = mounts
         self.ended = ended
         self.threads = 0
+        self.company = Company()
         self.turns: list[Turn] = []
         self.given_up = False
 
@@ -191,16 +187,16 @@ class Workers:
             job.cut()
             self._help(work)  # the threads that it has may all hang
 
-        def helped(left: int, before: int) -> None:
+        def look(helped: int, before: int) -> None:
             steps = job.steps
-            if steps - before < BUSY:
+            if steps - before < BUSY and helped < HELPERS + work.company.left:
                 self._help(work)
-                left -= 1
-            timers[0] = loop.call_later(HELP_AFTER, helped, left, steps) if left else timers[0]
+                helped += 1
+            timers[0] = loop.call_later(HELP_AFTER, look, helped, steps)
 
         def slow() -> None:
             if job.shared:
-                helped(HELPERS, 0)
+                look(0, 0)
                 timers.append(loop.call_at(end - min(RESERVE, timeout / 4), cut))
             else:
                 self._relieve(work)
@@ -279,7 +275,7 @@ class Workers:
         """What each thread does."""
         while (work := self._queue.get()) is not None:
             error: BaseException | None = None
-            turn = Turn(self._places, work, work.mounts)
+            turn = Turn(self._places, work, work.mounts, work.company.join())
             if self._begin(work, turn):
                 try:
                     work.job.run(turn)
