@@ -47,6 +47,10 @@ APART: Final[dict[str, tuple[str, ...]]] = {
         "stream.py:_opened_again",
         "stream.py:_sender:os.write#2",
     ),
+    "thousands of dependencies in one entry (tests/blackbox/test_bad_names)": (
+        "disk/workers.py:Workers.read:asyncio.to_thread",
+        "recorder/together.py:Together._read:asyncio.to_thread",
+    ),
     "only where two things fall together, which no scene can choose": (
         "heartbeat.py:Heartbeat._taken",
         "disk/states.py:look_closely:os.lstat",
