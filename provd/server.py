@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
             self.peer = peer_of(transport.get_extra_info("socket"))
         except Exception as e:  # else nothing would ever be heard on it
             log.exception("who connected cannot be told")
-            self._refuse(_failed(e))
+            self._refuse(wire.failed(e))
             return
         if len(self._server.connections) > self._server.most:
             self._turn_away()
@@ -154,8 +154,7 @@ class Connection(asyncio.Protocol):
         if self._ending:
             return
         self._framer.feed(data)
-        if not self._is_in_line:
-            self._go_on()
+        self._go_on()
         if self._framer.unread > _MAX_UNREAD and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -165,14 +164,31 @@ class Connection(asyncio.Protocol):
         """Whether something that the client has sent is not answered."""
         return bool(self.tasks or self._framer.unread)
 
-    def _go_on(self) -> None:
-        """Takes what waits, in order: as much as may be begun now, and its share of this turn of the loop."""
+    def _go_on(self, *, one_more: bool = False) -> None:
+        """Takes what waits, as far as it may be begun, and `one_more`; who cannot be heard any more is cut off."""
+        try:
+            if one_more and len(self.tasks) < _MAX_IN_FLIGHT and self._in_work <= _MAX_IN_FLIGHT_BYTES:
+                self._take_one()
+            if not self._is_in_line:
+                self._take_share()
+        except Exception:
+            self._framer.drop()
+            self._ending = True
+            self.close()
+            with contextlib.suppress(Exception):
+                log.exception("what a client sent cannot be taken: it is cut off")
+
+    def _its_turn(self) -> None:
         self._is_in_line = False
+        self._go_on()
+
+    def _take_share(self) -> None:
+        """Takes lines, in order: as many as may be begun now, and its share of this turn of the loop."""
         framer, share = self._framer, self._turns.share()
         while framer.unread and self._may_begin():
             if not share or not self._turns.take():
                 self._is_in_line = True
-                self._turns.wait(self._go_on)
+                self._turns.wait(self._its_turn)
                 break
             share -= 1
             self._take_one()
@@ -196,10 +212,7 @@ class Connection(asyncio.Protocol):
     def _begin_another(self) -> None:
         """Takes one more, though those that were begun are slow."""
         self._pace = None
-        if len(self.tasks) < _MAX_IN_FLIGHT and self._in_work <= _MAX_IN_FLIGHT_BYTES:
-            self._take_one()
-        if not self._is_in_line:
-            self._go_on()
+        self._go_on(one_more=True)
 
     def _take_one(self) -> None:
         request = self._framer.take()
@@ -294,13 +307,13 @@ class Connection(asyncio.Protocol):
             result = await self._server.handler(self, request)
             line = wire.answer(request.id, result) if wanted else b""
             if len(line) > wire.MAX_LINE + 1:
-                line = wire.failure(request.id, _too_long())
+                line = wire.failure(request.id, wire.too_long())
         except errors.ProvdError as e:
             line = wire.failure(request.id, e) if wanted else b""
         except Exception as e:
             with contextlib.suppress(Exception):  # who asks is answered, whatever can be said of it here
                 log.exception("request failed", method=request.method)
-            line = wire.failure(request.id, _failed(e)) if wanted else b""
+            line = wire.failure(request.id, wire.failed(e)) if wanted else b""
         return line
 
     async def _refuse_line(self, bad: Bad) -> None:
@@ -317,8 +330,7 @@ class Connection(asyncio.Protocol):
         if not task.cancelled() and (fault := task.exception()) is not None:  # who waits for that answer must not wait
             log.error("a request was not answered: its client is cut off", pid=self.peer.pid, error=repr(fault))
             self.close()
-        if not self._is_in_line:
-            self._go_on()
+        self._go_on()
 
     def _write(self, line: bytes) -> None:
         if self.gone or self._said_all:
@@ -386,11 +398,3 @@ class Connection(asyncio.Protocol):
         """Closes the connection when all is written."""
         if not self.gone:
             self._transport.close()
-
-
-def _failed(error: Exception) -> errors.ProvdError:
-    return errors.Internal(f"provd failed: {type(error).__name__}: {error}", "see the daemon's log, and report it")
-
-
-def _too_long() -> errors.ProvdError:
-    return errors.LimitExceeded(f"the answer is over {wire.MAX_LINE} bytes", "ask for less at once")

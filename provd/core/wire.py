@@ -6,6 +6,7 @@ Rule: nothing here knows a socket. A bad line is a value too, so that it gets it
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final
@@ -71,6 +72,12 @@ _SPELLED: Final = tuple(
 """How the signs of these words may be escaped, and what each is."""
 
 
+_PIECES: Final = 64
+"""Pieces without a request that are looked at before others have their turn."""
+_EMPTY: Final = re.compile(rb"[ \t\n\r\x0b\x0c]*\n")
+"""Empty lines, however many."""
+
+
 class Framer:
     """Cuts a stream of bytes into lines, whatever the pieces it arrives in; each is looked at when it is taken.
 
@@ -98,9 +105,14 @@ class Framer:
         self.unread += len(data)
 
     def take(self) -> Request | Bad | None:
-        """The next request, in order; None where no line is whole. Empty lines are none."""
-        while self.unread:
+        """The next request, in order; None where no line is whole, or where only empty ones came for now."""
+        for _ in range(_PIECES):
+            if not self.unread:
+                return None
             chunk, at = self._chunk, self._at
+            if not self._held and (empty := _EMPTY.match(chunk, at)):
+                self._go_to(empty.end())
+                continue
             end = chunk.find(b"\n", at) + 1
             self._go_to(end or len(chunk))
             if not end:
@@ -232,3 +244,13 @@ def notifications(method: str, params: dict[str, Any], name: str, values: Iterab
 def notification(method: str, params: Any) -> bytes:
     """The line of a notification."""
     return _encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
+
+
+def failed(error: Exception) -> errors.ProvdError:
+    """What is told where provd itself failed."""
+    return errors.Internal(f"provd failed: {type(error).__name__}: {error}", "see the daemon's log, and report it")
+
+
+def too_long() -> errors.ProvdError:
+    """What is told instead of an answer that no line takes."""
+    return errors.LimitExceeded(f"the answer is over {MAX_LINE} bytes", "ask for less at once")

@@ -11,18 +11,10 @@ import threading
 import time
 from typing import Final
 
-HELP_AFTER: Final = 0.05
-"""Seconds after which a job that is not ready is looked at: does one more thread help?"""
-BUSY: Final = 100
-"""Steps of a job in that time which say that the interpreter is what it takes and not the disk.
-
-Threads share that, so another one would make it no faster, and each question of others would wait for each of them.
-"""
-
 _LOOK: Final = 20
 """Steps of its own after which a thread looks whether it is needed."""
-_SLOW: Final = 0.001
-"""Seconds of a step that waits for more than the interpreter."""
+_TAKEN: Final = 0.5
+"""The part of the time for which the threads of a job have the interpreter, from which on one of them would do."""
 
 
 class Company:
@@ -31,21 +23,22 @@ class Company:
     def __init__(self) -> None:
         self.left = 0
         """Threads that went since they were too many."""
+        self.inside = 0
+        """Threads that take part."""
         self._lock = threading.Lock()
-        self._inside = 0
 
     def join(self) -> Member:
         """One more thread takes part."""
         with self._lock:
-            self._inside += 1
+            self.inside += 1
         return Member(self)
 
     def go(self, *, needless: bool) -> bool:
         """One thread goes; False where it is the last one, and so not `needless`."""
         with self._lock:
-            if needless and self._inside < 2:  # noqa: PLR2004  itself and another
+            if needless and self.inside < 2:  # noqa: PLR2004  itself and another
                 return False
-            self._inside -= 1
+            self.inside -= 1
             self.left += needless
             return True
 
@@ -57,23 +50,25 @@ class Member:
         self._company = company
         self._own = 0
         self._steps = -1
-        self._since = time.monotonic()
+        self._since = self._worked = 0.0
         self._is_inside = True
 
     def goes(self, steps: int) -> bool:
         """Whether this thread is to go after one more step of its own, where the job has made `steps` in all.
 
-        It is where it gets on well and others do, too: who hangs is no company.
+        It is where others get on, too, and all of them wait for each other rather than for a disk: who hangs is no
+        company.
         """
         if self._steps < 0:  # what was done before it came says nothing of now
-            self._steps = steps - 1
+            self._steps, self._since, self._worked = steps - 1, time.monotonic(), time.thread_time()
         self._own += 1
         if self._own < _LOOK:
             return False
+        now, worked = time.monotonic(), time.thread_time()
         own, others = self._own, steps - self._steps - self._own
-        quick = time.monotonic() - self._since < own * _SLOW
-        self._own, self._steps, self._since = 0, steps, time.monotonic()
-        if quick and others >= own // 2 and self._company.go(needless=True):
+        taken = (worked - self._worked) * self._company.inside > (now - self._since) * _TAKEN
+        self._own, self._steps, self._since, self._worked = 0, steps, now, worked
+        if taken and others >= own // 2 and self._company.go(needless=True):
             self._is_inside = False
             return True
         return False

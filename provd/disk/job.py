@@ -163,6 +163,8 @@ class ReadingJob:
                     self._being_confirmed.add(reading)
                     return self._confirm, reading
                 if refused == self._refused:  # else that may have ended a round
+                    if turn is not None:
+                        turn.end()
                     return None
 
     def _next(self, waiting: deque[Reading], turn: Turn | None, refused: Callable[[Reading], None]) -> Reading | None:

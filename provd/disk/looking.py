@@ -126,4 +126,6 @@ class LookingJob(Generic[_Result]):
                     self._paths.append(path)
                 else:
                     self.errors[path] = TimeoutError("its file system hangs")
+            if turn is not None:
+                turn.end()
             return None

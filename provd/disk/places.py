@@ -85,10 +85,14 @@ class Turn:
         if place != self.place and self._places.move(self, place, force=point is None) is not Entry.IN:
             raise Hangs
 
-    def leave(self) -> None:
-        """Is nowhere any more, and takes no part."""
+    def end(self) -> None:
+        """Has found nothing to take: others must not count on it."""
         if self._member is not None:
             self._member.end()
+
+    def leave(self) -> None:
+        """Is nowhere any more, and takes no part."""
+        self.end()
         self._places.move(self, None)
 
     def give_up(self) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
 
 from provd.core.reading import Found, Reading, Trouble
-from provd.disk.company import BUSY, HELP_AFTER, Company
+from provd.disk.company import Company
 from provd.disk.ignore import IgnoreRules
 from provd.disk.job import ReadingJob
 from provd.disk.looking import LookingJob
@@ -32,6 +32,13 @@ HELPERS: Final = IN_ONE
 """Threads that join one job that is not ready, each HELP_AFTER seconds after the one before.
 
 With the first it is one more than can hang in one place.
+"""
+HELP_AFTER: Final = 0.05
+"""Seconds after which a job that is not ready is looked at: does one more thread help?"""
+BUSY: Final = 100
+"""Steps of a job in that time which say that the interpreter is what it takes and not the disk.
+
+Threads share that, so another one would make it no faster, and each question of others would wait for each of them.
 """
 CALM: Final = 0.25
 """The part of the time in which big files are read with low priority: on a busy machine that may not be enough."""
@@ -190,8 +197,7 @@ class Workers:
         def look(helped: int, before: int) -> None:
             steps = job.steps
             if steps - before < BUSY and helped < HELPERS + work.company.left:
-                self._help(work)
-                helped += 1
+                helped += self._help(work)
             timers[0] = loop.call_later(HELP_AFTER, look, helped, steps)
 
         def slow() -> None:
@@ -222,8 +228,8 @@ class Workers:
     def _all_lost(self) -> str:
         return f"all {self._limit} reading threads hang in the system"
 
-    def _help(self, work: _Work) -> None:
-        self._submit(work, urgent=True)
+    def _help(self, work: _Work) -> bool:
+        return self._submit(work, urgent=True)
 
     def _relieve(self, work: _Work) -> None:
         """One thread more where work that cannot be shared still waits for one."""

@@ -41,9 +41,9 @@ def fed(framer: Framer, data: bytes) -> list[Request | Bad]:
     """What a piece completes."""
     framer.feed(data)
     out: list[Request | Bad] = []
-    while (one := framer.take()) is not None:
-        out.append(one)
-    assert not framer.unread
+    while framer.unread:
+        if (one := framer.take()) is not None:
+            out.append(one)
     return out
 
 
@@ -137,6 +137,24 @@ def test_requests_before_a_line_over_the_limit_are_taken() -> None:
 def test_many_small_pieces_of_a_long_line_are_one_request() -> None:
     long = line(id=1, method="m", params={"a": "x" * 300_000})
     assert feed([long[at : at + 7] for at in range(0, len(long), 7)] + [b"\n"]) == feed([long + b"\n"])
+
+
+@pytest.mark.parametrize("empty", [b"\n", b" \n", b"\r\n", b"\t \x0b\x0c\n"])
+def test_empty_lines_are_one_look_however_many(empty: bytes) -> None:
+    """Broken: who sends newlines alone has the loop for himself."""
+    framer = Framer()
+    framer.feed(empty * 50_000 + GOOD[0] + b"\n" + empty)
+    taken = framer.take()
+    assert isinstance(taken, Request)
+    assert framer.take() is None
+    for _ in range(1000):
+        framer.feed(b" ")
+        framer.feed(empty)
+    looks = 0
+    while framer.unread:
+        assert framer.take() is None
+        looks += 1
+    assert looks > 10
 
 
 # one line

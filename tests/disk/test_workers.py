@@ -12,7 +12,6 @@ from reading_help import place, reading, sha, write
 
 from provd.core.reading import Found, Trouble
 from provd.disk import IgnoreRules, ReadingJob, Workers, files, job, workers
-from provd.disk.company import BUSY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -317,9 +316,9 @@ class Steady:
         self._over.set()
 
 
-@pytest.mark.parametrize(("pace", "joined"), [(BUSY, 1), (BUSY - 1, 1 + workers.HELPERS)])
+@pytest.mark.parametrize(("pace", "joined"), [(workers.BUSY, 1), (workers.BUSY - 1, 1 + workers.HELPERS)])
 def test_a_job_that_gets_on_by_itself_is_not_joined(monkeypatch: pytest.MonkeyPatch, pace: int, joined: int) -> None:
-    """Threads share one interpreter. Broken: `helped` that does not ask how far it came."""
+    """Threads share one interpreter. Broken: `look` that does not ask how far it came."""
     monkeypatch.setattr(workers, "HELP_AFTER", 0.001)
     steady = Steady(pace, workers.HELPERS if joined > 1 else 20)
     pool = Workers()

@@ -57,7 +57,10 @@ def frames(data: bytes) -> None:
 
 def _fed(framer: wire.Framer, data: bytes) -> list[wire.Request | wire.Bad]:
     framer.feed(data)
-    return list(iter(framer.take, None))
+    taken = []
+    while framer.unread:
+        taken.append(framer.take())
+    return [one for one in taken if one is not None]
 
 
 def _told(one: wire.Request | wire.Bad) -> object:

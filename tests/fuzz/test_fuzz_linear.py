@@ -49,8 +49,8 @@ def is_linear(make: Callable[[int], Work], size: int) -> bool:
 
 def fed(framer: wire.Framer, data: bytes) -> None:
     framer.feed(data)
-    while framer.take() is not None:
-        pass
+    while framer.unread:
+        framer.take()
 
 
 def feeding(pieces: int) -> Work:

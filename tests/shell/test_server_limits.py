@@ -12,6 +12,7 @@ from support import HANG
 
 from provd import server as serving
 from provd import turns
+from provd.core import wire
 from provd.peers import Peer, peer_of
 
 # limits
@@ -155,6 +156,43 @@ def test_a_client_that_has_said_all_gets_all_its_answers(monkeypatch: pytest.Mon
         service.gate.set()
         assert [(await client.line())["id"] for _ in range(2 + more)] == list(range(2 + more))
         assert await client.line() is None
+
+    check(body)
+
+
+def test_a_client_whose_lines_cannot_be_taken_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: the rest of what it sent is never taken, and nobody tells it."""
+    parse, left = wire.parse, iter([False] * 99 + [True])
+
+    def failing(line: bytes) -> Any:
+        if next(left, False):
+            raise MemoryError
+        return parse(line)
+
+    async def body(service: Service) -> None:
+        service.server.at_once = lambda _, request: b'"%b"' % request.method.encode()
+        monkeypatch.setattr(wire, "parse", failing)
+        client = await service.client()
+        for n in range(200):
+            client.send("m", id=n)
+        assert [(await client.line())["id"] for _ in range(99)] == list(range(99))
+        assert await client.line() is None
+        assert (await (await service.client()).ask("m"))["result"] == "m"
+
+    check(body)
+
+
+def test_it_is_told_how_many_are_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: what a crowd took is never given back."""
+    told: list[int] = []
+
+    async def body(service: Service) -> None:
+        monkeypatch.setattr(service.server.crowd, "are", told.append)
+        for _ in range(3):
+            assert (await (await service.client()).ask("m"))["result"] == "m"
+        await service.clients[0].close()
+        await service.until(lambda: len(service.gone) == 1)
+        assert told == [1, 2, 3, 2]
 
     check(body)
 
