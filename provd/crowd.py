@@ -1,4 +1,4 @@
-"""What a crowd of clients took of the memory is given back when it has gone.
+"""What a crowd of clients took of the memory, or one that did not read, is given back when it has gone.
 
 Rule: the C library keeps what lies below anything that is still in use; of it only who asks gets something back.
 """
@@ -27,7 +27,12 @@ class Crowd:
         self._most = max(self._most, count)
         if self._most >= _CROWD and count <= self._most // 4:
             self._most = count
-            asyncio.get_running_loop().call_later(_SOON, give_back)
+            soon()
+
+
+def soon() -> None:
+    """Has what is left of somebody who has gone given back."""
+    asyncio.get_running_loop().call_later(_SOON, give_back)
 
 
 def give_back() -> None:

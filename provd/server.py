@@ -17,11 +17,10 @@ from typing import Any, Final, cast
 import msgspec
 import structlog
 
-from provd import farend, faults, garbage
+from provd import crowd, farend, faults, garbage
 from provd.accepting import Listener
 from provd.core import errors, wire
 from provd.core.wire import Bad, Framer, Request
-from provd.crowd import Crowd
 from provd.descriptors import descriptors
 from provd.peers import Peer, peer_of
 from provd.turns import Turns
@@ -82,7 +81,7 @@ class Server:
         self.refused = refused
         self.connections: set[Connection] = set()
         self.turns = Turns()
-        self.crowd = Crowd()
+        self.crowd = crowd.Crowd()
         self.most = MAX_CONNECTIONS
         """Connections that are answered: as many as the contract has, or fewer where descriptors are few."""
         self.stopping = False
@@ -172,7 +171,6 @@ class Connection(asyncio.Protocol):
             if not self._is_in_line:
                 self._take_share()
         except Exception:
-            self._framer.drop()
             self._ending = True
             self.close()
             with contextlib.suppress(Exception):
@@ -199,10 +197,10 @@ class Connection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         if self._ending and not self.waits:
-            if self._heard_all:
-                self.close()
-            else:
+            if not self._heard_all:
                 self._say_eof()
+            elif not self.streaming:
+                self.close()
 
     def _may_begin(self) -> bool:
         if not self.tasks:
@@ -355,6 +353,7 @@ class Connection(asyncio.Protocol):
             return
         log.warning("client cut off: it does not read", pid=self.peer.pid)
         self._transport.abort()
+        crowd.soon()
 
     async def notify(self, line: bytes) -> bool:
         """Writes a notification when the client has read most of what came before; False where it is gone."""
@@ -395,6 +394,7 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_later(_GRACE, self._transport.abort)
 
     def close(self) -> None:
-        """Closes the connection when all is written."""
+        """Closes the connection when all is written; takes nothing more."""
+        self._framer.drop()
         if not self.gone:
             self._transport.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -94,8 +95,9 @@ class Seals:
             known = self._rows.pop(path, None)
             others = known.raw if known is not None and known.signature == signature else {}
             self._rows[path] = Row(signature, {**others, algorithm: raw})
-            if len(self._rows) > self._limit:
-                del self._rows[next(iter(self._rows))]
+            if len(self._rows) > self._limit:  # some at once: the first of a dict is found behind all that went before
+                for old in list(islice(self._rows, max(1, self._limit // 100))):
+                    del self._rows[old]
 
     def get_set(self, reading: Reading) -> SetSeal | None:
         """The seal of a set, if there is one."""

@@ -107,7 +107,7 @@ class Environment:
     def _open(self) -> None:
         try:
             refusals.make_directory(self.directory)
-            ownfile.check(self._file)
+            ownfile.check(self._file, follow=False)
             onfile.read_anew(self._file)
             if _is_emptied(self.directory):
                 raise lmdb.InvalidError(f"{self._file} was emptied")

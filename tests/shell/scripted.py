@@ -57,6 +57,8 @@ class Service:
                 raise ZeroDivisionError("oh")
             case "refuse":
                 raise errors.EntryConflict("no", "ask again", version=3)
+            case "stream":
+                connection.streaming = True
             case "peer":
                 return connection.peer.pid
             case _:

@@ -18,6 +18,7 @@ from provd.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -78,6 +79,21 @@ def test_a_store_whose_file_is_a_pipe_is_refused_with_what_to_do(place: str, nam
         Store(place)
     assert f"{place}/{name} is a pipe" in caught.value.message
     assert f"mv {place}/{name}" in caught.value.hint
+
+
+def test_a_store_whose_file_is_a_link_is_refused_and_not_followed(place: str, tmp_path: Path) -> None:
+    """Broken: values end in a file that others may read."""
+    elsewhere = tmp_path / "elsewhere"
+    for content in (b"", b"text", None):
+        if content is None:
+            elsewhere.unlink()
+        else:
+            elsewhere.write_bytes(content)
+        os.symlink(elsewhere, os.path.join(place, "data.mdb"))
+        with pytest.raises(errors.StoreUnusable, match=r"data\.mdb is a symbolic link"):
+            Store(place)
+        assert (elsewhere.read_bytes() if elsewhere.exists() else None) == content
+        os.unlink(os.path.join(place, "data.mdb"))
 
 
 def test_a_unit_that_is_a_pipe_is_refused(place: str) -> None:

@@ -197,6 +197,45 @@ def test_it_is_told_how_many_are_connected(monkeypatch: pytest.MonkeyPatch) -> N
     check(body)
 
 
+def test_a_stream_that_was_asked_for_last_goes_on_though_the_client_has_said_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Broken: it ends where what was asked for before still waits."""
+    monkeypatch.setattr(turns, "_BEGUN", 2)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for n in range(200):
+            client.send("m", id=n)
+        client.send("stream", id=200)
+        client.writer.write_eof()
+        assert sorted([(await client.line())["id"] for _ in range(201)]) == list(range(201))
+        assert await service.only.notify(b'{"told": 1}\n')
+        assert await client.line() == {"told": 1}
+
+    check(body)
+
+
+def test_what_waits_of_a_client_that_is_cut_off_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: work is begun that nobody ends, when the daemon stops."""
+    monkeypatch.setattr(turns, "_BEGUN", 2)
+    monkeypatch.setattr(serving, "_PACE", HANG)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for n in range(50):
+            client.send("wait", id=n)
+        await service.until(lambda: len(service.started) == 2)
+        service.only.close()
+        service.gate.set()
+        await service.until(lambda: len(service.finished) == 2 and not service.server.connections)
+        assert await client.line() is None
+        assert (await (await service.client()).ask("m"))["result"] == "m"
+        assert service.started == ["wait", "wait", "m"]
+
+    check(body)
+
+
 # peers
 
 
