@@ -19,6 +19,9 @@ if TYPE_CHECKING:
         def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
             """The bytes of an option."""
 
+        def getpeername(self) -> str | bytes:
+            """The path that was connected to, empty where it has none."""
+
 
 _PEERCRED: Final = getattr(_socket, "SO_PEERCRED", None)
 _UCRED: Final = 12
@@ -41,12 +44,26 @@ def who(connection: Connected) -> tuple[int, int]:
 def doubtful(connection: Connected) -> int | None:
     """The user who listens, where nothing that he says may be believed: he is neither this one nor root. Else None.
 
-    To root anybody may answer: it asks in the name of others. Root of a user namespace alone is no more than its user.
+    To root a user may answer in a place of his own, as root asks in the name of others; not where others might have put
+    his socket. Root of a user namespace alone is no more than its user.
     """
     user = who(connection)[1]
-    if not is_another(user) or (os.geteuid() == 0 and is_outermost()):
+    if not is_another(user):
+        return None
+    if os.geteuid() == 0 and is_outermost() and _is_his(os.fsencode(connection.getpeername()), user):
         return None
     return user
+
+
+def _is_his(path: bytes, user: int) -> bool:
+    """Whether none but root and this user could put something at a path."""
+    place = os.path.realpath(path)
+    while path and place != b"/":
+        place = os.path.dirname(place)
+        there = os.stat(place)
+        if there.st_uid not in {0, user} or there.st_mode & 0o002:
+            return False
+    return bool(path)
 
 
 def is_another(user: int) -> bool:

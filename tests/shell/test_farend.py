@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,7 +48,7 @@ except reach.ProvdUnreachable as error:
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "doubted"),
-    [(7, 7, None), (7, 0, None), (0, 7, None), (0, 0, None), (7, 8, 8), (7, 65534, 65534)],
+    [(7, 7, None), (7, 0, None), (0, 7, 7), (0, 0, None), (7, 8, 8), (7, 65534, 65534)],
 )
 def test_who_listens_is_believed_where_he_is_this_user_or_root(
     monkeypatch: pytest.MonkeyPatch, mine: int, theirs: int, doubted: int | None
@@ -74,6 +75,36 @@ def test_in_a_namespace_of_users_root_is_no_more_than_its_user_and_one_number_st
     with ours, other:
         assert farend.doubtful(ours) == doubted
         assert farend.is_another(theirs) == (doubted is not None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+@pytest.mark.parametrize(
+    ("owner", "mode", "above", "doubted"),
+    [
+        (THEIRS, 0o700, 0o755, None),
+        (0, 0o755, 0o755, None),
+        (MINE, 0o755, 0o755, THEIRS),
+        (THEIRS, 0o1777, 0o755, THEIRS),
+        (0, 0o1777, 0o755, THEIRS),
+        (THEIRS, 0o700, 0o1777, THEIRS),  # he may have made it
+    ],
+)
+def test_root_believes_a_user_only_in_a_place_of_his_own(
+    monkeypatch: pytest.MonkeyPatch, owner: int, mode: int, above: int, doubted: int | None
+) -> None:
+    """Broken: whoever bound a socket in /tmp first tells root that all is fresh, and is told its values."""
+    with tempfile.TemporaryDirectory(prefix="provd-", dir="/var") as top:
+        place = os.path.join(top, "p")
+        os.mkdir(place)
+        os.chown(place, owner, -1)
+        os.chmod(place, mode)
+        os.chmod(top, above)
+        monkeypatch.setattr(farend, "who", lambda _: (1, THEIRS))
+        with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as asking:
+            listening.bind(os.path.join(place, "s"))
+            listening.listen()
+            asking.connect(os.path.join(place, "s"))
+            assert farend.doubtful(asking) == doubted
 
 
 @pytest.mark.skipif(not may_mount(), reason="no namespace may be made here")
