@@ -165,6 +165,8 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self, *, one_more: bool = False) -> None:
         """Takes what waits, as far as it may be begun, and `one_more`; who cannot be heard any more is cut off."""
+        if self.gone and self._server.stopping:
+            self._framer.drop()  # the loop ends before what would be begun now
         try:
             if one_more and len(self.tasks) < _MAX_IN_FLIGHT and self._in_work <= _MAX_IN_FLIGHT_BYTES:
                 self._take_one()
@@ -260,9 +262,7 @@ class Connection(asyncio.Protocol):
         """A client that has said all may still wait for its answers, and its last line may lack an end."""
         if not self._ending:
             self.data_received(b"\n")
-        if self.streaming and not self.gone:
-            return True
-        if not self.waits:
+        if not self.waits and (self.gone or not self.streaming):
             return False
         self._ending = self._heard_all = True
         return True

@@ -72,6 +72,7 @@ class Subscriptions:
         ended = list(streams) if asked.subscription is None else [asked.subscription]
         for number in ended:
             streams.pop(number).cancel()
+        connection.streaming = bool(streams)
         return {"ended": ended}
 
     def closed(self, connection: Connection) -> None:

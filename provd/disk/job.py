@@ -125,8 +125,14 @@ class ReadingJob:
                     return
 
     def cancel(self) -> None:
-        """Ends the work of all threads as soon as they can: between members and between pieces of a file."""
+        """Ends the work of all threads as soon as they can: between members and between pieces of a file.
+
+        Nothing is confirmed any more. What holds the job may live on for long, the descriptor does not.
+        """
         self._cancelled = True
+        with self._lock:
+            if self._mount_watch is not None:
+                self._mount_watch.close()
 
     def cut(self) -> None:
         """Gives up what is not read yet, so that what is can be confirmed before the deadline."""

@@ -9,7 +9,6 @@ of those a listing does not say the type.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import select
@@ -126,23 +125,51 @@ class MountTable:
 
 
 class MountWatch:
-    """Tells whether anything was mounted or unmounted since it was made, or since it told so."""
+    """Tells whether anything was mounted or unmounted since it was made, or since it told so.
+
+    Without a descriptor for it anything may have been. On a system without the table nobody knows, and nothing is told.
+    """
 
     def __init__(self, path: bytes | str = _TABLE) -> None:
+        self._path = path
         self._fd = -1
-        with contextlib.suppress(OSError, AttributeError):  # another system, or no descriptor left: nobody knows
+        self._is_blind = self._is_closed = False
+        self._look()
+
+    def _look(self) -> None:
+        self._is_blind = False
+        try:
             self._poll = select.poll()
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             self._poll.register(self._fd, select.POLLPRI)
+        except (FileNotFoundError, AttributeError):  # another system
+            pass
+        except OSError:
+            self._is_blind = True
+            self._let_go()
 
     def changed(self) -> bool:
         """Whether the mount table changed; poll(2) tells so once."""
+        if self._is_closed:
+            return True
+        if self._is_blind:
+            self._look()
+            return True
         return self._fd >= 0 and bool(self._poll.poll(0))
 
-    def __del__(self) -> None:
-        """The descriptor goes with the job."""
+    def close(self) -> None:
+        """Gives the descriptor back. What was mounted from now on is not told, and may have been."""
+        self._is_closed = True
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        """The descriptor goes with it."""
+        self.close()
 
 
 def mounted() -> Mounts:

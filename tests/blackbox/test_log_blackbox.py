@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 
 import pytest
 from asking import code, contiguous
-from support import Json, Rpc, RpcError, Workspace, records_since
+from support import HANG, Json, Rpc, RpcError, Workspace, records_since
 
 
 def some_of_everything(ws: Workspace) -> None:
@@ -271,6 +272,19 @@ def test_after_unsubscribe_nothing_more_is_told(ws: Workspace) -> None:
     listener("log.subscribe")
     ws("action.record", writes=[ws.object("y")])
     assert take(listener, 1) == ws.rpc("log.since", clock=before)["records"]
+
+
+def test_who_unsubscribes_and_has_said_all_is_hung_up_on(ws: Workspace) -> None:
+    """Broken: he waits for the end of the connection for ever."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(HANG)
+        asking.connect(ws.daemon.socket)
+        told = asking.makefile()
+        asking.sendall(b'{"jsonrpc":"2.0","id":1,"method":"log.subscribe"}\n')
+        assert '"subscription"' in told.readline()
+        asking.sendall(b'{"jsonrpc":"2.0","id":2,"method":"log.unsubscribe"}\n')
+        asking.shutdown(socket.SHUT_WR)
+        assert '"ended"' in told.readlines()[-1]
 
 
 def test_a_subscriber_may_ask_and_write_on_the_same_connection(ws: Workspace) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import gc
 import os
 import select
 from pathlib import Path
 
 import pytest
 
-from provd.disk.mounts import UNKNOWN, MountTable, all_local, mounted, parse
+from provd.core.dependency import Kind
+from provd.core.reading import Reading
+from provd.disk import IgnoreRules, Workers
+from provd.disk.mounts import UNKNOWN, MountTable, MountWatch, all_local, mounted, parse
 
 _ROOT = b"29 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw"
 
@@ -88,3 +94,46 @@ def test_a_system_without_a_way_to_watch_the_table_knows_nothing(missing: str, m
     table = MountTable()
     assert table.now() is UNKNOWN
     assert table.all_local() is False
+
+
+def test_who_has_no_descriptor_for_the_table_takes_each_look_for_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: what was mounted over a file meanwhile was not there."""
+
+    def none_left(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", none_left)
+        watch = MountWatch()
+        assert [watch.changed(), watch.changed()] == [True, True]
+    assert watch.changed(), "since when it is open nobody knows"
+    assert not watch.changed()
+    watch.close()
+    watch.close()
+    assert [watch.changed(), watch.changed()] == [True, True]
+    assert not MountWatch("/nowhere").changed()
+
+
+def test_what_was_read_leaves_no_descriptor_however_long_the_job_lives(tmp_path: Path) -> None:
+    """Broken: hundreds stay until cycles are looked for, and files cannot be read for want of them."""
+    (tmp_path / "f").write_bytes(b"x")
+    tree = Reading(Kind.TREE, os.fsencode(tmp_path), "xxh3")
+    pool = Workers()
+
+    def tables() -> int:
+        names = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+        return sum(os.path.islink(name) and os.readlink(name).endswith("/mountinfo") for name in names)
+
+    async def work() -> None:
+        await pool.read([tree], IgnoreRules(), 60.0)
+        before = tables()
+        for _ in range(20):
+            assert (await pool.read([tree], IgnoreRules(), 60.0))[tree].digest
+        assert tables() == before
+
+    gc.disable()
+    try:
+        asyncio.run(work())
+    finally:
+        gc.enable()
+        pool.close()

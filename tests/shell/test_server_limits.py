@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from typing import Any
@@ -212,6 +213,46 @@ def test_a_stream_that_was_asked_for_last_goes_on_though_the_client_has_said_all
         assert sorted([(await client.line())["id"] for _ in range(201)]) == list(range(201))
         assert await service.only.notify(b'{"told": 1}\n')
         assert await client.line() == {"told": 1}
+
+    check(body)
+
+
+def test_who_has_said_all_and_streams_no_more_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: the connection stays for as long as the client waits for its end."""
+    monkeypatch.setattr(turns, "_BEGUN", 2)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        client.send("stream", id=0)
+        client.send("wait", id=1)
+        client.writer.write_eof()
+        await service.until(lambda: service.started == ["stream", "wait"])
+        service.only.streaming = False
+        service.gate.set()
+        assert sorted([(await client.line())["id"] for _ in range(2)]) == [0, 1]
+        assert await client.line() is None
+
+    check(body)
+
+
+def test_what_waits_of_a_client_that_has_gone_is_not_begun_when_all_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: the log of an orderly stop is full of tasks that were destroyed."""
+    monkeypatch.setattr(turns, "_BEGUN", 2)
+    monkeypatch.setattr(serving, "_PACE", HANG)
+
+    async def body(service: Service) -> None:
+        client = await service.client()
+        for n in range(50):
+            client.send("wait", id=n)
+        await service.until(lambda: len(service.started) == 2)
+        service.only._transport.abort()  # as it is when an answer cannot be written
+        await service.until(lambda: len(service.gone) == 1)
+        service.server.stopping = True
+        service.gate.set()
+        await asyncio.wait(set(service.gone[0].tasks))
+        await asyncio.sleep(0)  # they are counted out in the turn after they are done
+        assert not service.gone[0].waits
+        assert service.started == ["wait", "wait"]
 
     check(body)
 
