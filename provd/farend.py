@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _socket
 import os
+import stat
 import sys
 
 TYPE_CHECKING = False  # typing costs more than all that is here
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
         def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
             """The bytes of an option."""
-
-        def getpeername(self) -> str | bytes:
-            """The path that was connected to, empty where it has none."""
 
 
 _PEERCRED: Final = getattr(_socket, "SO_PEERCRED", None)
@@ -41,29 +39,31 @@ def who(connection: Connected) -> tuple[int, int]:
     return _word(told, 0), _word(told, 1)
 
 
-def doubtful(connection: Connected) -> int | None:
-    """The user who listens, where nothing that he says may be believed: he is neither this one nor root. Else None.
+def doubtful(connection: Connected, path: str) -> int | None:
+    """The user who listens at the `path` that was connected to, where nothing that he says may be believed; else None.
 
-    To root a user may answer in a place of his own, as root asks in the name of others; not where others might have put
-    his socket. Root of a user namespace alone is no more than its user.
+    He is neither this one nor root. To root a user may answer in a place of his own, as root asks in the name of
+    others; not where others might have put his socket. Root of a user namespace alone is no more than its user.
     """
     user = who(connection)[1]
     if not is_another(user):
         return None
-    if os.geteuid() == 0 and is_outermost() and _is_his(os.fsencode(connection.getpeername()), user):
+    if os.geteuid() == 0 and is_outermost() and _is_his(path, user):
         return None
     return user
 
 
-def _is_his(path: bytes, user: int) -> bool:
-    """Whether none but root and this user could put something at a path."""
-    place = os.path.realpath(path)
-    while path and place != b"/":
+def _is_his(path: str, user: int) -> bool:
+    """Whether none but root and this user could put something at a path, which leads over no link."""
+    place = os.path.abspath(path)
+    if not stat.S_ISSOCK(os.lstat(place).st_mode):
+        return False
+    while place != "/":
         place = os.path.dirname(place)
-        there = os.stat(place)
-        if there.st_uid not in {0, user} or there.st_mode & 0o002:
+        there = os.lstat(place)
+        if not stat.S_ISDIR(there.st_mode) or there.st_uid not in {0, user} or there.st_mode & 0o022:
             return False
-    return bool(path)
+    return True
 
 
 def is_another(user: int) -> bool:

@@ -38,7 +38,7 @@ class Connection:
         except BaseException:
             self._socket.close()
             raise
-        if farend.doubtful(self._socket) is not None:
+        if farend.doubtful(self._socket, path) is not None:
             self._socket.close()
             raise NotUnderstood
 

@@ -64,7 +64,7 @@ def connect(path: str, timeout: float | None) -> socket.socket:
                 socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(timeout), int(timeout % 1 * 1e6))
             )
         connection.connect(path)
-        user = farend.doubtful(connection)
+        user = farend.doubtful(connection, path)
     except OSError as error:
         connection.close()
         raise _unreachable(path, error) from None

@@ -131,6 +131,8 @@ class ReadingJob:
         """
         self._cancelled = True
         with self._lock:
+            if not self.finished and self._has_moved():
+                self.found.clear()  # it was confirmed in a round that did not come to its end
             if self._mount_watch is not None:
                 self._mount_watch.close()
 

@@ -25,6 +25,8 @@ from provd.recorder.items import Contents, Item, Outcome
 from provd.recorder.lister import CHUNK, Lister
 
 _DOUBTFUL: Final = 16
+_DOUBLED: Final = 20
+"""How often the wait is doubled: far more than it takes to come to the longest."""
 _FORGIVEN: Final = 60.0
 _REMEMBERED: Final = 1000
 _LONGEST: Final = 30.0
@@ -124,7 +126,7 @@ class Scanning:
         if len(self._lost) > self._remembered:
             self._lost = {at: lost for at, lost in self._lost.items() if now - lost[1] <= _FORGIVEN}
             self._remembered = max(_REMEMBERED, 2 * len(self._lost))
-        return float(min(self.backoff * 2 ** (times - 1), _LONGEST)) if times else 0.0
+        return float(min(self.backoff * 2 ** min(times - 1, _DOUBLED), _LONGEST)) if times else 0.0
 
     def touched(self, directory: bytes) -> None:
         """Something happened in this directory."""

@@ -13,7 +13,7 @@ import pytest
 
 from provd.core.dependency import Kind
 from provd.core.reading import Reading
-from provd.disk import IgnoreRules, Workers
+from provd.disk import IgnoreRules, ReadingJob, Workers
 from provd.disk.mounts import UNKNOWN, MountTable, MountWatch, all_local, mounted, parse
 
 _ROOT = b"29 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw"
@@ -137,3 +137,25 @@ def test_what_was_read_leaves_no_descriptor_however_long_the_job_lives(tmp_path:
     finally:
         gc.enable()
         pool.close()
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_what_was_confirmed_in_a_round_that_did_not_end_counts_only_where_nothing_was_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    """Broken: two files of two moments are taken for one, where a third one hangs."""
+    readings = []
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"x")
+        readings.append(Reading(Kind.FILE, os.fsencode(tmp_path / name), "xxh3"))
+    job = ReadingJob(readings, IgnoreRules(), mounts=mounted())
+    for _ in range(3):  # both are read, and one is looked at once more
+        step = job._take(None)
+        assert step is not None
+        act, reading = step
+        act(reading, None)
+    assert len(job.found) == 1
+    monkeypatch.setattr(MountWatch, "changed", lambda _: moved)
+    job.cancel()
+    confirmed = [found for found in job.results().values() if found.digest]
+    assert len(confirmed) == (not moved)

@@ -57,7 +57,7 @@ def test_who_listens_is_believed_where_he_is_this_user_or_root(
     monkeypatch.setattr(os, "geteuid", lambda: mine)
     ours, other = socket.socketpair()
     with ours, other:
-        assert farend.doubtful(ours) == doubted
+        assert farend.doubtful(ours, "/dev/null") == doubted
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_in_a_namespace_of_users_root_is_no_more_than_its_user_and_one_number_st
     monkeypatch.setattr(os, "geteuid", lambda: mine)
     ours, other = socket.socketpair()
     with ours, other:
-        assert farend.doubtful(ours) == doubted
+        assert farend.doubtful(ours, "/dev/null") == doubted
         assert farend.is_another(theirs) == (doubted is not None)
 
 
@@ -104,7 +104,34 @@ def test_root_believes_a_user_only_in_a_place_of_his_own(
             listening.bind(os.path.join(place, "s"))
             listening.listen()
             asking.connect(os.path.join(place, "s"))
-            assert farend.doubtful(asking) == doubted
+            assert farend.doubtful(asking, os.path.join(place, "s")) == doubted
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+@pytest.mark.parametrize("how", ["moved", "linked", "below a link"])
+def test_what_a_user_bound_in_his_own_place_is_not_his_elsewhere(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Broken: a socket that is moved to /tmp is known by the name at which it was bound."""
+    with tempfile.TemporaryDirectory(prefix="provd-", dir="/var") as top:
+        os.chmod(top, 0o755)
+        own, shared = os.path.join(top, "own"), os.path.join(top, "shared")
+        for place, owner, mode in ((own, THEIRS, 0o755), (shared, 0, 0o1777)):
+            os.mkdir(place)
+            os.chown(place, owner, -1)
+            os.chmod(place, mode)
+        monkeypatch.setattr(farend, "who", lambda _: (1, THEIRS))
+        with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as asking:
+            listening.bind(os.path.join(own, "s"))
+            listening.listen()
+            path = os.path.join(shared, "s")
+            if how == "moved":
+                os.rename(os.path.join(own, "s"), path)
+            elif how == "linked":
+                os.symlink(os.path.join(own, "s"), path)
+            else:
+                os.symlink(own, os.path.join(shared, "d"))
+                path = os.path.join(shared, "d", "s")
+            asking.connect(path)
+            assert farend.doubtful(asking, path) == THEIRS
 
 
 @pytest.mark.skipif(not may_mount(), reason="no namespace may be made here")
@@ -132,7 +159,7 @@ def test_nothing_is_asked_of_another_user(tmp_path: Path, monkeypatch: pytest.Mo
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
-        monkeypatch.setattr(farend, "doubtful", lambda _: THEIRS)
+        monkeypatch.setattr(farend, "doubtful", lambda *_: THEIRS)
         with pytest.raises(reach.ProvdUnreachable, match=f"user {THEIRS}.* not believed") as refused:
             reach.connect(path, 5)
         assert refused.value.kind == "stranger"

@@ -370,3 +370,15 @@ def test_a_scan_that_somebody_waits_for_is_put_off_by_no_loss_around_it() -> Non
             assert (scan.at == inner.at) is waiting
 
     asyncio.run(work())
+
+
+def test_a_tree_that_loses_events_all_day_waits_no_longer_than_the_longest() -> None:
+    """Broken: after a thousand losses in a row their scan ends in an error."""
+
+    async def work() -> None:
+        scanning = scanning_module.Scanning(None, None, lambda: False, lambda: None, ())  # type: ignore[arg-type]
+        delays = [scanning._delay(b"/r/a") for _ in range(1100)]
+        assert delays == sorted(delays)
+        assert delays[-1] == scanning_module._LONGEST
+
+    asyncio.run(work())
