@@ -24,6 +24,7 @@ APART: Final[dict[str, tuple[str, ...]]] = {
     "what it needs is not made here: the clock of the machine that is set, a disk that answers nothing, another user": (
         "disk/epoch.py:Epoch._rearm",
         "disk/states.py:_open:os.open#2",
+        "farend.py:_is_his",
         "farend.py:is_outermost",
         "lockfile.py:BoundSocket._bind:os.chmod",
         "refusals.py:make_directory:os.stat",
