@@ -16,6 +16,23 @@ from provd import turns
 from provd.core import wire
 from provd.peers import Peer, peer_of
 
+
+async def still_begun(service: Service, count: int) -> None:
+    """While the loop goes round and round, and others are answered, no more of what waits is begun."""
+    other = await service.client()
+    for _ in range(20):
+        assert (await other.ask("m"))["result"] == "m"
+    assert service.started.count("wait") == count
+
+
+async def two_of_fifty(service: Service) -> None:
+    """A client has sent fifty requests of which two are begun, and hold up the others."""
+    client = await service.client()
+    for n in range(50):
+        client.send("wait", id=n)
+    await service.until(lambda: len(service.started) == 2)
+
+
 # limits
 
 
@@ -99,10 +116,7 @@ def test_of_a_client_whose_requests_are_large_few_are_begun_however_slow(monkeyp
         for n in range(9):
             client.send("wait", id=n, params={"a": "x" * 600})
         await service.until(lambda: len(service.started) == 2)
-        other = await service.client()
-        for _ in range(20):
-            assert (await other.ask("m"))["result"] == "m"
-        assert service.started.count("wait") == 2
+        await still_begun(service, 2)
         service.gate.set()
         assert sorted([(await client.line())["id"] for _ in range(9)]) == list(range(9))
 
@@ -119,10 +133,7 @@ def test_of_one_clients_requests_few_are_begun_at_once(monkeypatch: pytest.Monke
         for n in range(8):
             client.send("wait", id=n)
         await service.until(lambda: len(service.started) == 3)
-        other = await service.client()
-        for _ in range(20):
-            assert (await other.ask("m"))["result"] == "m"
-        assert service.started.count("wait") == 3
+        await still_begun(service, 3)
         service.gate.set()
         assert [(await client.line())["id"] for _ in range(8)] == list(range(8))
 
@@ -241,10 +252,7 @@ def test_what_waits_of_a_client_that_has_gone_is_not_begun_when_all_ends(monkeyp
     monkeypatch.setattr(serving, "_PACE", HANG)
 
     async def body(service: Service) -> None:
-        client = await service.client()
-        for n in range(50):
-            client.send("wait", id=n)
-        await service.until(lambda: len(service.started) == 2)
+        await two_of_fifty(service)
         service.only._transport.abort()  # as it is when an answer cannot be written
         await service.until(lambda: len(service.gone) == 1)
         service.server.stopping = True
@@ -263,14 +271,11 @@ def test_what_waits_of_a_client_that_is_cut_off_is_not_begun(monkeypatch: pytest
     monkeypatch.setattr(serving, "_PACE", HANG)
 
     async def body(service: Service) -> None:
-        client = await service.client()
-        for n in range(50):
-            client.send("wait", id=n)
-        await service.until(lambda: len(service.started) == 2)
+        await two_of_fifty(service)
         service.only.close()
         service.gate.set()
         await service.until(lambda: len(service.finished) == 2 and not service.server.connections)
-        assert await client.line() is None
+        assert await service.clients[0].line() is None
         assert (await (await service.client()).ask("m"))["result"] == "m"
         assert service.started == ["wait", "wait", "m"]
 
